@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <utility>
+
+#include "framework/autograd/node.h"
+#include "framework/autograd/parameter.h"
+#include "framework/core/error.h"
+
+namespace zerolab::autograd {
+
+void backward(const Tensor& root, const Tensor& seed) {
+  require(root.defined() && root.producer() != nullptr, "backward",
+          "the tensor has no history; got a tensor that depends on no unfrozen parameter, or was made without gradients");
+  require(seed.defined() && seed.shape() == root.shape(), "backward", "the seed must have the root's shape; got {}, expected {}",
+          seed.defined() ? seed.shape().to_string() : "nothing", root.shape().to_string());
+
+  // Count each leaf's contributions, so that it can be told after the last one.
+  std::vector<std::shared_ptr<Node>> reached = {root.producer()};
+  root.producer()->visited_ = true;
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const std::shared_ptr<Node> node = reached[i];
+    if (Leaf* leaf = node->as_leaf()) {
+      leaf->pending_ = 0;
+      continue;
+    }
+    for (const Node::Edge& edge : node->inputs_) {
+      if (edge.node != nullptr && !edge.node->visited_) {
+        edge.node->visited_ = true;
+        reached.push_back(edge.node);
+      }
+    }
+  }
+  for (const std::shared_ptr<Node>& node : reached) {
+    node->visited_ = false;
+    for (const Node::Edge& edge : node->inputs_) {
+      if (edge.node != nullptr && edge.node->as_leaf() != nullptr) {
+        ++edge.node->as_leaf()->pending_;
+      }
+    }
+  }
+
+  // Consumers were all recorded later than what they consume: reverse order of recording is dependency order.
+  std::sort(reached.begin(), reached.end(),
+            [](const auto& a, const auto& b) { return a->sequence_ > b->sequence_; });
+  root.producer()->gradient_ = seed.detached();
+  for (std::shared_ptr<Node>& node : reached) {
+    if (node->as_leaf() != nullptr) {
+      continue;
+    }
+    require(node->rule_ != nullptr, "backward",
+            "'{}' was already run backwards and has released what it saved; run the forward again", node->name_);
+    Gradients gradients(*node);
+    const Node::Rule rule = std::exchange(node->rule_, nullptr);
+    const Tensor gradient = node->gradient_;
+    rule(gradient, gradients);
+    node->gradient_ = Tensor();
+    for (const Node::Edge& edge : std::exchange(node->inputs_, {})) {
+      Leaf* leaf = edge.node == nullptr ? nullptr : edge.node->as_leaf();
+      if (leaf != nullptr && --leaf->pending_ == 0 && leaf->parameter().sink() != nullptr) {
+        leaf->parameter().sink()->ready(leaf->parameter());
+      }
+    }
+    node = nullptr;
+  }
+}
+
+}  // namespace zerolab::autograd

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "framework/core/rank_context.h"
+#include "framework/core/tensor.h"
+
+namespace zerolab {
+
+enum class CollectiveOp : uint8_t { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kBarrier };
+inline constexpr int kNumCollectiveOps = 6;
+std::string_view name_of(CollectiveOp op);
+
+/// What a collective carries: part of its identity, compared between ranks, and the key of the ledger.
+enum class Purpose : uint8_t { kGradient, kParameter, kControl };
+std::string_view name_of(Purpose purpose);
+struct CommTag {
+  Purpose purpose = Purpose::kControl;
+  int bucket = -1;
+
+  bool operator==(const CommTag&) const = default;
+};
+
+/// Counts of one rank, by op and purpose.
+class CommunicationLedger {
+ public:
+  struct Entry {
+    int64_t calls = 0;
+    int64_t bytes_sent = 0;
+    int64_t bytes_received = 0;
+    double wait_ms = 0;      ///< for peers
+    double transfer_ms = 0;  ///< moving and adding bytes
+  };
+  using Key = std::pair<CollectiveOp, Purpose>;
+
+  /// Thread-safe.
+  void add(CollectiveOp op, const CommTag& tag, const Entry& entry);
+  std::map<Key, Entry> entries() const;
+  /// Bytes sent since the last `reset`, of one purpose.
+  int64_t bytes_sent(Purpose purpose) const;
+  void reset();
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+};
+
+/// Collectives of one rank within one process group. All ranks of the group call the same verbs in the same order
+/// with equal sizes; a difference is an error on every rank that names both calls, a silent peer is an error after
+/// the timeout, a failed peer ends all at once: never a hang.
+///
+/// A verb is put on `stream` and ordered by it; its tensors stay untouched until the stream has passed it. Sums
+/// are made in rank order in fp32, divided by `divisor`, then rounded once: the same bits on every rank.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Every rank ends with the sum of all buffers divided by `divisor`, in place. fp32.
+  virtual void all_reduce(Stream& stream, const Tensor& buffer, double divisor, const CommTag& tag) = 0;
+  /// buffer has size() equal slices; rank r's slice becomes the sum of everyone's slice r over `divisor`, in place.
+  /// The other slices keep their bytes, which mean nothing any more. fp32; throws unless size() divides numel.
+  virtual void reduce_scatter(Stream& stream, const Tensor& buffer, double divisor, const CommTag& tag) = 0;
+  /// buffer has size() equal slices; slice r of every buffer becomes rank r's slice, in place. Any dtype.
+  virtual void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) = 0;
+  /// `root`'s buffer becomes the sum of all over `divisor`; the others' keep their bytes. A pipelined chain. fp32.
+  virtual void reduce(Stream& stream, const Tensor& buffer, int root, double divisor, const CommTag& tag) = 0;
+  /// Every buffer becomes `root`'s. Any dtype.
+  virtual void broadcast(Stream& stream, const Tensor& buffer, int root, const CommTag& tag) = 0;
+  /// Returns on the host when every rank has called it.
+  virtual void barrier() = 0;
+
+  /// Ends every verb, now and later, of all ranks with an error that says that this rank failed and why.
+  virtual void abort(std::string_view reason) = 0;
+
+  CommunicationLedger& ledger() { return ledger_; }
+
+ private:
+  CommunicationLedger ledger_;
+};
+
+/// What a rank sends for one verb on `bytes` of buffer among `size` ranks (a ring's volume, which is optimal for all_reduce,
+/// reduce_scatter and all_gather): the formula that counted bytes are held against, and what dry runs count.
+int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root);
+
+}  // namespace zerolab

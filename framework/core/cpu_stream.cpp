@@ -1,0 +1,171 @@
+#include "framework/core/cpu_stream.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "framework/core/error.h"
+#include "framework/core/philox.h"
+
+namespace zerolab {
+namespace {
+
+class WorkerEvent final : public EventState {
+ public:
+  bool is_complete() const override {
+    const std::lock_guard lock(mutex_);
+    return complete_;
+  }
+  void synchronize() override {
+    std::unique_lock lock(mutex_);
+    reached_.wait(lock, [&] { return complete_; });
+    if (error_ != nullptr) {
+      std::rethrow_exception(error_);
+    }
+  }
+  void complete(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    complete_ = true;
+    error_ = std::move(error);
+    reached_.notify_all();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable reached_;
+  bool complete_ = false;
+  std::exception_ptr error_;
+};
+
+class LazyEvent final : public EventState {
+ public:
+  explicit LazyEvent(LazyScheduler& scheduler) : scheduler_(scheduler) {}
+  bool is_complete() const override { return complete_; }
+  void synchronize() override {
+    scheduler_.run_until([this] { return complete_; });
+  }
+  void complete() { complete_ = true; }
+
+ private:
+  LazyScheduler& scheduler_;
+  bool complete_ = false;
+};
+
+}  // namespace
+
+struct WorkerStream::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  std::exception_ptr error;  ///< touched by the worker only
+  bool stop = false;
+  std::thread thread;
+
+  void push(std::function<void()> work) {
+    const std::lock_guard lock(mutex);
+    queue.push_back(std::move(work));
+    changed.notify_one();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return stop || !queue.empty(); });
+      if (queue.empty()) {
+        return;
+      }
+      const std::function<void()> work = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+};
+
+WorkerStream::WorkerStream() : CpuStream(false), shared_(std::make_unique<Shared>()) {
+  shared_->thread = std::thread([shared = shared_.get()] { shared->run(); });
+}
+
+WorkerStream::~WorkerStream() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+    shared_->changed.notify_one();
+  }
+  shared_->thread.join();
+}
+
+void WorkerStream::enqueue(std::function<void()> work) {
+  shared_->push([shared = shared_.get(), work = std::move(work)] {
+    if (shared->error != nullptr) {
+      return;
+    }
+    try {
+      work();
+    } catch (...) {
+      shared->error = std::current_exception();
+    }
+  });
+}
+
+Event WorkerStream::record() {
+  auto state = std::make_shared<WorkerEvent>();
+  shared_->push([shared = shared_.get(), state] { state->complete(shared->error); });
+  return Event(state);
+}
+
+void WorkerStream::wait(const Event& event) {
+  if (!event.is_complete()) {
+    enqueue([event] { event.synchronize(); });
+  }
+}
+
+void WorkerStream::synchronize() { record().synchronize(); }
+
+void LazyScheduler::run_until(const std::function<bool()>& done) {
+  std::vector<LazyStream*> runnable;
+  while (!done()) {
+    runnable.clear();
+    for (LazyStream* stream : streams_) {
+      if (stream->runnable()) {
+        runnable.push_back(stream);
+      }
+    }
+    require(!runnable.empty(), "stream", "a wait can never end: every stream waits for an event that no work completes");
+    LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
+    const LazyStream::Item item = std::move(chosen->items_.front());
+    chosen->items_.pop_front();
+    if (item.work) {
+      item.work();
+    }
+  }
+}
+
+LazyStream::LazyStream(LazyScheduler& scheduler) : CpuStream(false), scheduler_(scheduler) {
+  scheduler_.streams_.push_back(this);
+}
+
+LazyStream::~LazyStream() { std::erase(scheduler_.streams_, this); }
+
+void LazyStream::enqueue(std::function<void()> work) { items_.push_back({std::move(work), Event()}); }
+
+Event LazyStream::record() {
+  auto state = std::make_shared<LazyEvent>(scheduler_);
+  enqueue([state] { state->complete(); });
+  return Event(state);
+}
+
+void LazyStream::wait(const Event& event) {
+  if (!event.is_complete()) {
+    items_.push_back({nullptr, event});
+  }
+}
+
+void LazyStream::synchronize() {
+  scheduler_.run_until([this] { return items_.empty(); });
+}
+
+}  // namespace zerolab

@@ -1,0 +1,42 @@
+#include "framework/core/rank_context.h"
+
+#include "framework/core/backend.h"
+#include "framework/core/cpu_stream.h"
+
+namespace zerolab {
+
+RankContext::RankContext(const RankOptions& options, Backend& backend)
+    : options_(options),
+      backend_(backend),
+      ledger_(options.memory_limit),
+      allocator_(backend.make_allocator(ledger_, options.poison)) {
+  if (options.streams == StreamMode::kLazy) {
+    scheduler_ = std::make_unique<LazyScheduler>(options.lazy_seed);
+    compute_ = std::make_unique<LazyStream>(*scheduler_);
+  } else {
+    compute_ = std::make_unique<ImmediateStream>();
+  }
+  backend_.bind_thread(options.threads);
+}
+
+RankContext::~RankContext() {
+  // Frees that a lazy stream still holds must run; what failed has been reported at an earlier wait.
+  try {
+    communication_ = nullptr;
+    compute_->synchronize();
+  } catch (const std::exception&) {
+  }
+}
+
+Stream& RankContext::communication() {
+  if (communication_ == nullptr) {
+    if (scheduler_ != nullptr) {
+      communication_ = std::make_unique<LazyStream>(*scheduler_);
+    } else {
+      communication_ = std::make_unique<WorkerStream>();
+    }
+  }
+  return *communication_;
+}
+
+}  // namespace zerolab

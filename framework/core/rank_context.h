@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "framework/core/recorder.h"
+#include "framework/core/stream.h"
+#include "framework/memory/allocator.h"
+#include "framework/memory/ledger.h"
+
+namespace zerolab {
+
+class Backend;
+class LazyScheduler;
+
+/// How a rank's streams run their work (see core/cpu_stream.h).
+enum class StreamMode : uint8_t {
+  kImmediate,  ///< compute in the host thread; the communication stream in a worker thread
+  kLazy,       ///< both executed only at waits, in a seeded order: finds missing events
+};
+
+struct RankOptions {
+  int rank = 0;
+  int world_size = 1;
+  int threads = 1;           ///< OpenMP threads of this rank's kernels
+  int64_t memory_limit = 0;  ///< bytes; 0: none
+  bool poison = false;       ///< fill fresh and freed memory with NaN
+  StreamMode streams = StreamMode::kImmediate;
+  uint64_t lazy_seed = 0;
+};
+
+/// All that one rank has for itself: device, memory, streams, recorder. There is no other mutable global
+/// state. It is driven by one host thread and outlives every tensor made in it.
+class RankContext {
+ public:
+  /// `backend` is stateless between ranks' calls and may be shared; it outlives the context.
+  RankContext(const RankOptions& options, Backend& backend);
+  ~RankContext();
+  RankContext(const RankContext&) = delete;
+  RankContext& operator=(const RankContext&) = delete;
+
+  int rank() const { return options_.rank; }
+  int world_size() const { return options_.world_size; }
+  const RankOptions& options() const { return options_; }
+  Backend& backend() const { return backend_; }
+  MemoryLedger& ledger() { return ledger_; }
+  Allocator& allocator() const { return *allocator_; }
+  Recorder& recorder() { return recorder_; }
+  Stream& compute() const { return *compute_; }
+  /// The communication stream; its worker thread starts at the first call.
+  Stream& communication();
+
+  /// The category that new tensors get, and whether ops record gradients: set by the scopes below.
+  Category category() const { return category_; }
+  bool grad_enabled() const { return grad_enabled_; }
+
+ private:
+  friend class CategoryScope;
+  friend class NoGradScope;
+
+  const RankOptions options_;
+  Backend& backend_;
+  MemoryLedger ledger_;
+  Recorder recorder_;
+  std::unique_ptr<Allocator> allocator_;
+  std::unique_ptr<LazyScheduler> scheduler_;
+  std::unique_ptr<Stream> compute_;
+  std::unique_ptr<Stream> communication_;
+  Category category_ = Category::kActivations;
+  bool grad_enabled_ = true;
+};
+
+/// Tensors made during its lifetime carry `category`.
+class CategoryScope {
+ public:
+  CategoryScope(RankContext& context, Category category)
+      : context_(context), previous_(context.category_) {
+    context_.category_ = category;
+  }
+  ~CategoryScope() { context_.category_ = previous_; }
+  CategoryScope(const CategoryScope&) = delete;
+  CategoryScope& operator=(const CategoryScope&) = delete;
+
+ private:
+  RankContext& context_;
+  const Category previous_;
+};
+
+/// Ops record no gradients and save nothing during its lifetime: evaluation.
+class NoGradScope {
+ public:
+  explicit NoGradScope(RankContext& context) : context_(context), previous_(context.grad_enabled_) {
+    context_.grad_enabled_ = false;
+  }
+  ~NoGradScope() { context_.grad_enabled_ = previous_; }
+  NoGradScope(const NoGradScope&) = delete;
+  NoGradScope& operator=(const NoGradScope&) = delete;
+
+ private:
+  RankContext& context_;
+  const bool previous_;
+};
+
+}  // namespace zerolab

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+
+namespace zerolab {
+
+/// What a backend keeps behind an `Event`: a point in a stream that is reached or not.
+class EventState {
+ public:
+  virtual ~EventState() = default;
+  virtual bool is_complete() const = 0;
+  /// Blocks the host until the point is reached; rethrows what the stream's work threw before it.
+  virtual void synchronize() = 0;
+};
+
+/// A point in a stream's order of work. A default event is complete. Copies share the point.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(std::shared_ptr<EventState> state) : state_(std::move(state)) {}
+
+  bool is_complete() const { return state_ == nullptr || state_->is_complete(); }
+  void synchronize() const {
+    if (state_ != nullptr) {
+      state_->synchronize();
+    }
+  }
+  const std::shared_ptr<EventState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<EventState> state_;
+};
+
+/// An ordered queue of device work. Work of one stream runs in order; between streams only events order it.
+/// A stream is driven by its rank's host thread alone.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Marks the end of all work launched so far.
+  virtual Event record() = 0;
+  /// Work launched from now on starts only after `event`. Does not block the host where the device can wait.
+  virtual void wait(const Event& event) = 0;
+  /// Blocks the host until all launched work is done; rethrows what it threw.
+  virtual void synchronize() = 0;
+};
+
+}  // namespace zerolab

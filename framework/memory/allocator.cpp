@@ -1,0 +1,67 @@
+#include "framework/memory/allocator.h"
+
+#include <malloc.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "framework/core/cpu_stream.h"
+#include "framework/core/error.h"
+
+namespace zerolab {
+namespace {
+
+constexpr int64_t kBlockAlignment = 64;
+constexpr int kPoisonByte = 0xFF;  // all ones is a NaN in fp32 and fp64
+
+int64_t rounded(int64_t bytes) { return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment; }
+
+}  // namespace
+
+void* CpuAllocator::allocate(int64_t bytes, Category category, const Shape& shape, DType dtype) {
+  ledger_.add(category, bytes, shape, dtype);
+  if (bytes == 0) {
+    return nullptr;
+  }
+  void* block = std::aligned_alloc(kBlockAlignment, rounded(bytes));
+  if (block == nullptr) {
+    ledger_.remove(category, bytes);
+    fail("memory", "the system has no {} bytes of {} for a tensor {} of {}\n{}", bytes, name_of(category), shape.to_string(), name_of(dtype),
+         ledger_.to_string());
+  }
+  if (poison_) {
+    std::memset(block, kPoisonByte, bytes);
+  }
+  return block;
+}
+
+void CpuAllocator::free(void* block, int64_t bytes, Category category, Stream& stream) {
+  ledger_.remove(category, bytes);
+  if (block == nullptr) {
+    return;
+  }
+  static_cast<CpuStream&>(stream).launch([block, bytes, poison = poison_] {
+    if (poison) {
+      std::memset(block, kPoisonByte, bytes);
+    }
+    std::free(block);
+  });
+}
+
+void* MetaAllocator::allocate(int64_t bytes, Category category, const Shape& shape, DType dtype) {
+  ledger_.add(category, bytes, shape, dtype);
+  return nullptr;
+}
+
+void MetaAllocator::free(void*, int64_t bytes, Category category, Stream&) {
+  ledger_.remove(category, bytes);
+}
+
+void keep_large_blocks() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_ARENA_MAX, 1);  // other arenas are limited to 64 MiB a heap and would fall back to mmap
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+}  // namespace zerolab

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/core/dtype.h"
+#include "framework/core/shape.h"
+
+namespace zerolab {
+
+/// What a byte of memory is for. Every allocation carries one.
+enum class Category : uint8_t {
+  kParameters,
+  kGradients,        ///< kept until the optimizer step
+  kGradientBuckets,  ///< being filled or reduced
+  kMasterWeights,
+  kOptimizerState,
+  kActivations,  ///< saved by the forward, and their gradients
+  kLogits,
+  kWorkspace,
+  kCommunication,
+  kControl,
+  kCheckpoint,
+};
+inline constexpr int kNumCategories = 11;
+std::string_view name_of(Category category);
+
+/// Bytes by category at one moment.
+using CategoryBytes = std::array<int64_t, kNumCategories>;
+
+/// The bytes that one rank holds: now, each category's peak, and what each category held when the total
+/// was at its peak. Thread-safe.
+class MemoryLedger {
+ public:
+  struct Snapshot {
+    CategoryBytes current = {};
+    CategoryBytes peak = {};
+    CategoryBytes at_total_peak = {};
+    int64_t total = 0;
+    int64_t total_peak = 0;
+
+    int64_t current_of(Category category) const { return current[static_cast<int>(category)]; }
+    int64_t peak_of(Category category) const { return peak[static_cast<int>(category)]; }
+    int64_t at_total_peak_of(Category category) const {
+      return at_total_peak[static_cast<int>(category)];
+    }
+  };
+  /// One point of the timeline: what each category held when `phase` ended.
+  struct Sample {
+    std::string phase;
+    CategoryBytes current;
+  };
+
+  /// `limit` in bytes; 0: none.
+  explicit MemoryLedger(int64_t limit = 0) : limit_(limit) {}
+
+  /// Throws `Error` with the whole table when the limit would be passed; then nothing is recorded.
+  /// Shape and dtype name the allocation.
+  void add(Category category, int64_t bytes, const Shape& shape, DType dtype);
+  void remove(Category category, int64_t bytes);
+
+  Snapshot snapshot() const;
+  /// Peaks start again from what is held now.
+  void reset_peaks();
+  /// Adds a point to the timeline, which `clear_timeline` empties (the engine does so once a step).
+  void sample(std::string_view phase);
+  void clear_timeline();
+  std::vector<Sample> timeline() const;
+  /// A table of category, bytes now, bytes at peak.
+  std::string to_string() const;
+
+ private:
+  const int64_t limit_;
+  mutable std::mutex mutex_;
+  Snapshot bytes_;
+  std::vector<Sample> timeline_;
+};
+
+}  // namespace zerolab

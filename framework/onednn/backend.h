@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "framework/core/backend.h"
+
+namespace zerolab {
+
+/// The fast CPU: matrix products by oneDNN, the rest by vectorised OpenMP loops; fp32.
+bool onednn_is_available();
+/// Throws `Error` where it was not built.
+std::unique_ptr<Backend> make_onednn_backend();
+
+}  // namespace zerolab

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "framework/core/backend.h"
+
+namespace zerolab {
+
+/// Readable single-threaded loops in fp32 and fp64: the oracle of every other backend, and what the
+/// sanitizers run.
+std::unique_ptr<Backend> make_plain_backend();
+
+}  // namespace zerolab
