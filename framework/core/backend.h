@@ -67,6 +67,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  /// False for a dry run, whose values mean nothing.
+  virtual bool computes() const { return true; }
 
   // --- device ---
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;

@@ -112,6 +112,7 @@ std::byte* Tensor::raw() const {
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const float>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const double>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int32_t>);
+template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int64_t>);
 template std::vector<float> Tensor::to_host() const;
 template std::vector<double> Tensor::to_host() const;
 template std::vector<int32_t> Tensor::to_host() const;
