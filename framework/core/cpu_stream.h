@@ -25,6 +25,9 @@ class CpuStream : public Stream {
     }
   }
 
+  /// True when `launch` runs its work before it returns.
+  bool is_immediate() const { return immediate_; }
+
  protected:
   explicit CpuStream(bool immediate) : immediate_(immediate) {}
   virtual void enqueue(std::function<void()> work) = 0;

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "framework/plain/kernel.h"
+#include "framework/plain/plain_backend.h"
+
+namespace zerolab {
+namespace {
+
+/// The extents of one call, and where a head's vectors lie in qkv [B, T, 3C] and out [B, T, C].
+struct Heads {
+  Heads(const Tensor& qkv, int64_t num_heads)
+      : B(qkv.shape()[0]), T(qkv.shape()[1]), C(qkv.shape()[2] / 3), H(num_heads), D(C / H) {}
+
+  int64_t query(int64_t b, int64_t h, int64_t t) const { return (b * T + t) * 3 * C + h * D; }
+  int64_t key(int64_t b, int64_t h, int64_t t) const { return query(b, h, t) + C; }
+  int64_t value(int64_t b, int64_t h, int64_t t) const { return query(b, h, t) + 2 * C; }
+  int64_t out(int64_t b, int64_t h, int64_t t) const { return (b * T + t) * C + h * D; }
+  int64_t row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
+
+  /// Calls `body(b, h, t)` for every query.
+  template <typename Body>
+  void for_each(Body&& body) const {
+    for (int64_t b = 0; b < B; ++b) {
+      for (int64_t h = 0; h < H; ++h) {
+        for (int64_t t = 0; t < T; ++t) {
+          body(b, h, t);
+        }
+      }
+    }
+  }
+
+  int64_t B, T, C, H, D;
+};
+
+template <typename T>
+T dot(const T* a, const T* b, int64_t size) {
+  T sum = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    sum += a[i] * b[i];
+  }
+  return sum;
+}
+
+/// out += factor * a
+template <typename T>
+void add_scaled(T factor, const T* a, T* out, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    out[i] += factor * a[i];
+  }
+}
+
+}  // namespace
+
+void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                                     const Tensor& out, const Tensor& log_sum_exp) {
+  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [heads = Heads(qkv, num_heads), qkv = qkv.data<T>(), out = out.data<T>(),
+                           log_sum_exp = log_sum_exp.data<T>()] {
+      const int64_t size = heads.D;
+      const T scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(size)));
+      std::vector<T> weights(heads.T);
+      heads.for_each([&](int64_t b, int64_t h, int64_t t) {
+        for (int64_t s = 0; s <= t; ++s) {
+          weights[s] = scale * dot(qkv + heads.query(b, h, t), qkv + heads.key(b, h, s), size);
+        }
+        const T largest = *std::max_element(weights.begin(), weights.begin() + t + 1);
+        T sum = 0;
+        for (int64_t s = 0; s <= t; ++s) {
+          weights[s] = std::exp(weights[s] - largest);
+          sum += weights[s];
+        }
+        log_sum_exp[heads.row(b, h, t)] = largest + std::log(sum);
+        T* out_row = out + heads.out(b, h, t);
+        std::fill_n(out_row, size, T(0));
+        for (int64_t s = 0; s <= t; ++s) {
+          add_scaled(weights[s] / sum, qkv + heads.value(b, h, s), out_row, size);
+        }
+      });
+    });
+  });
+}
+
+void PlainBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                                      const Tensor& log_sum_exp, const Tensor& dy,
+                                      int64_t num_heads, const Tensor& dqkv, bool accumulate) {
+  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [heads = Heads(qkv, num_heads), numel = qkv.numel(), qkv = qkv.data<T>(),
+                           out = out.data<T>(), log_sum_exp = log_sum_exp.data<T>(),
+                           dy = dy.data<T>(), dqkv = dqkv.data<T>(), accumulate] {
+      if (!accumulate) {
+        std::fill_n(dqkv, numel, T(0));
+      }
+      const int64_t size = heads.D;
+      const T scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(size)));
+      heads.for_each([&](int64_t b, int64_t h, int64_t t) {
+        const int64_t query = heads.query(b, h, t);
+        const T* dy_row = dy + heads.out(b, h, t);
+        // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy · out.
+        const T mean = dot(dy_row, out + heads.out(b, h, t), size);
+        for (int64_t s = 0; s <= t; ++s) {
+          const int64_t key = heads.key(b, h, s);
+          const int64_t value = heads.value(b, h, s);
+          const T score = scale * dot(qkv + query, qkv + key, size);
+          const T weight = std::exp(score - log_sum_exp[heads.row(b, h, t)]);
+          const T dscore = scale * weight * (dot(dy_row, qkv + value, size) - mean);
+          add_scaled(weight, dy_row, dqkv + value, size);
+          add_scaled(dscore, qkv + key, dqkv + query, size);
+          add_scaled(dscore, qkv + query, dqkv + key, size);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace zerolab

@@ -1,0 +1,46 @@
+#include "framework/plain/backend.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "framework/plain/kernel.h"
+#include "framework/plain/plain_backend.h"
+
+namespace zerolab {
+
+std::unique_ptr<Backend> make_plain_backend() { return std::make_unique<PlainBackend>(); }
+
+std::unique_ptr<Allocator> PlainBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
+  return std::make_unique<CpuAllocator>(ledger, poison);
+}
+
+void PlainBackend::bind_thread(int /*threads*/) const {}
+
+void PlainBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,
+                                  const Tensor& out) {
+  if (static_cast<CpuStream&>(stream).is_immediate()) {
+    std::copy(source.begin(), source.end(), out.raw());
+    return;
+  }
+  // The caller may reuse its memory before the work runs.
+  plain::launch(stream, [bytes = std::vector<std::byte>(source.begin(), source.end()),
+                         out = out.raw()] { std::copy(bytes.begin(), bytes.end(), out); });
+}
+
+void PlainBackend::copy_to_host(const Tensor& source, std::span<std::byte> out) {
+  std::copy_n(source.raw(), source.bytes(), out.begin());
+}
+
+void PlainBackend::reduce_in_order(std::span<const float* const> sources, double divisor,
+                                   std::span<float> out) {
+  const auto divide_by = static_cast<float>(divisor);
+  for (size_t i = 0; i < out.size(); ++i) {
+    float sum = sources[0][i];
+    for (size_t s = 1; s < sources.size(); ++s) {
+      sum += sources[s][i];
+    }
+    out[i] = sum / divide_by;
+  }
+}
+
+}  // namespace zerolab

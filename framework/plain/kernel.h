@@ -1,0 +1,32 @@
+#pragma once
+
+#include <utility>
+
+#include "framework/core/cpu_stream.h"
+#include "framework/core/dtype.h"
+
+namespace zerolab::plain {
+
+/// Puts `work` on a stream of the host.
+template <typename Work>
+void launch(Stream& stream, Work&& work) {
+  static_cast<CpuStream&>(stream).launch(std::forward<Work>(work));
+}
+
+/// Calls `body` with a value of the C++ type of a floating `dtype`.
+template <typename Body>
+void with_float_type(DType dtype, Body&& body) {
+  if (dtype == DType::kFloat64) {
+    body(double{});
+  } else {
+    body(float{});
+  }
+}
+
+/// out = value, or out += value.
+template <typename T>
+void store(T& out, T value, bool accumulate) {
+  out = accumulate ? out + value : value;
+}
+
+}  // namespace zerolab::plain

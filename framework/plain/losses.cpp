@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+
+#include "framework/plain/kernel.h"
+#include "framework/plain/plain_backend.h"
+
+namespace zerolab {
+
+void PlainBackend::cross_entropy_forward(Stream& stream, const Tensor& logits,
+                                         const Tensor& targets, const Tensor& log_sum_exp,
+                                         const Tensor& loss) {
+  plain::with_float_type(logits.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [logits = logits.data<T>(), targets = targets.data<int32_t>(),
+                           log_sum_exp = log_sum_exp.data<T>(), loss = loss.data<T>(),
+                           rows = logits.shape().rows(), cols = logits.shape().cols()] {
+      double total = 0.0;
+      for (int64_t i = 0; i < rows; ++i) {
+        const T* row = logits + i * cols;
+        const T largest = *std::max_element(row, row + cols);
+        double sum = 0.0;
+        for (int64_t j = 0; j < cols; ++j) {
+          sum += std::exp(row[j] - largest);
+        }
+        log_sum_exp[i] = static_cast<T>(largest + std::log(sum));
+        total += log_sum_exp[i] - row[targets[i]];
+      }
+      *loss = static_cast<T>(total / static_cast<double>(rows));
+    });
+  });
+}
+
+void PlainBackend::cross_entropy_backward(Stream& stream, const Tensor& dloss,
+                                          const Tensor& targets, const Tensor& log_sum_exp,
+                                          const Tensor& logits) {
+  plain::with_float_type(logits.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [dloss = dloss.data<T>(), targets = targets.data<int32_t>(),
+                           log_sum_exp = log_sum_exp.data<T>(), logits = logits.data<T>(),
+                           rows = logits.shape().rows(), cols = logits.shape().cols()] {
+      const T factor = *dloss / static_cast<T>(rows);
+      for (int64_t i = 0; i < rows; ++i) {
+        T* row = logits + i * cols;
+        for (int64_t j = 0; j < cols; ++j) {
+          const T probability = std::exp(row[j] - log_sum_exp[i]);
+          row[j] = (probability - (j == targets[i] ? T(1) : T(0))) * factor;
+        }
+      }
+    });
+  });
+}
+
+void PlainBackend::mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
+                               const Tensor& loss) {
+  plain::with_float_type(prediction.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [prediction = prediction.data<T>(), target = target.data<T>(),
+                           loss = loss.data<T>(), numel = prediction.numel()] {
+      double sum = 0.0;
+      for (int64_t i = 0; i < numel; ++i) {
+        const double difference = prediction[i] - target[i];
+        sum += difference * difference;
+      }
+      *loss = static_cast<T>(sum / static_cast<double>(numel));
+    });
+  });
+}
+
+void PlainBackend::mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
+                                const Tensor& target, const Tensor& dprediction, bool accumulate) {
+  plain::with_float_type(prediction.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [dloss = dloss.data<T>(), prediction = prediction.data<T>(),
+                           target = target.data<T>(), dprediction = dprediction.data<T>(),
+                           numel = prediction.numel(), accumulate] {
+      const T factor = *dloss * static_cast<T>(2.0 / static_cast<double>(numel));
+      for (int64_t i = 0; i < numel; ++i) {
+        plain::store(dprediction[i], factor * (prediction[i] - target[i]), accumulate);
+      }
+    });
+  });
+}
+
+}  // namespace zerolab

@@ -1,0 +1,35 @@
+#include <algorithm>
+#include <cmath>
+
+#include "framework/core/exact_sum.h"
+#include "framework/plain/kernel.h"
+#include "framework/plain/plain_backend.h"
+
+namespace zerolab {
+
+void PlainBackend::gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
+                                       int64_t base_index, const Tensor& statistics) {
+  plain::launch(stream, [gradient = gradient.data<float>(), numel = gradient.numel(), block,
+                         base_index, words = statistics.data<int64_t>()] {
+    for (int64_t begin = 0; begin < numel; begin += block) {
+      const int64_t end = std::min(begin + block, numel);
+      double sum = 0.0;
+      for (int64_t i = begin; i < end; ++i) {
+        sum += static_cast<double>(gradient[i]) * gradient[i];
+      }
+      if (std::isfinite(sum)) {  // squares of fp32 cannot overflow fp64
+        add_exactly({words, kExactSumWords}, sum);
+        continue;
+      }
+      const float* bad =
+          std::find_if(gradient + begin, gradient + end, [](float g) { return !std::isfinite(g); });
+      const int64_t index = base_index + (bad - gradient);
+      if (index < words[kFirstNonFiniteWord]) {
+        words[kFirstNonFiniteWord] = index;
+        words[kNonFiniteKindWord] = std::isnan(*bad) ? kNaN : kInfinity;
+      }
+    }
+  });
+}
+
+}  // namespace zerolab
