@@ -9,8 +9,9 @@ class AdamW final : public Optimizer {
  public:
   explicit AdamW(const OptimizerOptions& options) : options_(options) {}
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  void update(Backend& backend, Stream& stream, const UpdateArguments& arguments, const Tensor& gradient,
-              const Tensor& parameter, std::span<const Tensor> states) const override {
+  void update(Backend& backend, Stream& stream, const UpdateArguments& arguments,
+              const Tensor& gradient, const Tensor& parameter,
+              std::span<const Tensor> states) const override {
     backend.adamw(stream,
                   {.learning_rate = arguments.learning_rate,
                    .beta1 = options_.beta1,
@@ -30,10 +31,12 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const OptimizerOptions& options) : options_(options) {}
   std::vector<std::string> state_names() const override {
-    return options_.momentum == 0.0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
+    return options_.momentum == 0.0 ? std::vector<std::string>{}
+                                    : std::vector<std::string>{"momentum"};
   }
-  void update(Backend& backend, Stream& stream, const UpdateArguments& arguments, const Tensor& gradient,
-              const Tensor& parameter, std::span<const Tensor> states) const override {
+  void update(Backend& backend, Stream& stream, const UpdateArguments& arguments,
+              const Tensor& gradient, const Tensor& parameter,
+              std::span<const Tensor> states) const override {
     backend.sgd(stream,
                 {.learning_rate = arguments.learning_rate,
                  .momentum = options_.momentum,
@@ -55,7 +58,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
   if (options.name == "sgd") {
     return std::make_unique<Sgd>(options);
   }
-  throw ConfigError("optimizer", fmt::format("unknown optimizer.name; got \"{}\", expected adamw or sgd", options.name));
+  throw ConfigError(
+      "optimizer",
+      fmt::format("unknown optimizer.name; got \"{}\", expected adamw or sgd", options.name));
 }
 
 }  // namespace zerolab::optim

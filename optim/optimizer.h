@@ -26,16 +26,18 @@ struct UpdateArguments {
   bool decay = false;         ///< whether weight decay applies to this span
 };
 
-/// An update rule over flat fp32 spans, each element by itself: it knows nothing of parameters or ranks, so that a
-/// span may be cut anywhere. The state's memory belongs to the caller.
+/// An update rule over flat fp32 spans, each element by itself: it knows nothing of parameters or
+/// ranks, so that a span may be cut anywhere. The state's memory belongs to the caller.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Names of the state tensors, each with one fp32 element per parameter element, zero at the start.
+  /// Names of the state tensors, each with one fp32 element per parameter element, zero at the
+  /// start.
   virtual std::vector<std::string> state_names() const = 0;
   /// All spans have equal numel; `states` come in the order of `state_names`.
-  virtual void update(Backend& backend, Stream& stream, const UpdateArguments& arguments, const Tensor& gradient,
-                      const Tensor& parameter, std::span<const Tensor> states) const = 0;
+  virtual void update(Backend& backend, Stream& stream, const UpdateArguments& arguments,
+                      const Tensor& gradient, const Tensor& parameter,
+                      std::span<const Tensor> states) const = 0;
 };
 
 /// Throws `ConfigError` for an unknown name.

@@ -13,8 +13,9 @@ struct ScheduleOptions {
   double min_learning_rate = 0.0;  ///< after `total_steps`
 };
 
-/// The learning rate of the update with index `step` (from 0): rises linearly over the warm-up, whose last update has
-/// the full rate, then stays, or falls along half a cosine or a line to the minimum.
+/// The learning rate of the update with index `step` (from 0): rises linearly over the warm-up,
+/// whose last update has the full rate, then stays, or falls along half a cosine or a line to the
+/// minimum.
 double learning_rate(const ScheduleOptions& options, int64_t step);
 
 }  // namespace zerolab::optim

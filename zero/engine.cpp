@@ -28,7 +28,8 @@ std::vector<Parameter*> trainable(const std::vector<Parameter*>& parameters) {
   return result;
 }
 
-Layout make_layout(const std::vector<Parameter*>& parameters, int world_size, EngineOptions& options) {
+Layout make_layout(const std::vector<Parameter*>& parameters, int world_size,
+                   EngineOptions& options) {
   std::vector<LayoutParameter> infos;
   int64_t num_params = 0;
   for (const Parameter* parameter : parameters) {
@@ -43,7 +44,8 @@ Layout make_layout(const std::vector<Parameter*>& parameters, int world_size, En
                                    .alignment = options.alignment});
 }
 
-/// One rank's words of the control collective: its gradient statistics, then these, then one fp32 loss a micro-batch.
+/// One rank's words of the control collective: its gradient statistics, then these, then one fp32
+/// loss a micro-batch.
 constexpr int kTokensWord = kStatisticsWords;
 constexpr int kStopWord = kStatisticsWords + 1;
 constexpr int kLossWord = kStatisticsWords + 2;
@@ -54,8 +56,9 @@ int64_t control_words(const EngineOptions& options) {
 
 }  // namespace
 
-Engine::Engine(RankContext& context, Communicator& communicator, const std::vector<Parameter*>& parameters,
-               const optim::Optimizer& optimizer, const EngineOptions& options)
+Engine::Engine(RankContext& context, Communicator& communicator,
+               const std::vector<Parameter*>& parameters, const optim::Optimizer& optimizer,
+               const EngineOptions& options)
     : context_(context),
       communicator_(communicator),
       options_(options),
@@ -71,18 +74,23 @@ Engine::Engine(RankContext& context, Communicator& communicator, const std::vect
   }
   {
     const CategoryScope scope(context_, Category::kControl);
-    control_ = Tensor::zeros(context_, Shape{communicator_.size() * control_words(options_)}, DType::kInt64);
+    control_ = Tensor::zeros(context_, Shape{communicator_.size() * control_words(options_)},
+                             DType::kInt64);
   }
   compare_layouts();
-  reducer_ = std::make_unique<GradientReducer>(context_, communicator_, layout_, options_, gradients_);
-  buckets_ = std::make_unique<GradientBuckets>(context_, layout_, options_, parameters_,
-                                               options_.buffered() ? Tensor() : gradients_, *reducer_);
-  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, layout_, options_, optimizer,
-                                                      parameters_, flat_parameters_, gradients_);
+  reducer_ =
+      std::make_unique<GradientReducer>(context_, communicator_, layout_, options_, gradients_);
+  buckets_ =
+      std::make_unique<GradientBuckets>(context_, layout_, options_, parameters_,
+                                        options_.buffered() ? Tensor() : gradients_, *reducer_);
+  optimizer_ =
+      std::make_unique<PartitionedOptimizer>(context_, communicator_, layout_, options_, optimizer,
+                                             parameters_, flat_parameters_, gradients_);
 }
 
 Engine::~Engine() {
-  // What a failed run leaves on the streams must not outlive the buffers; its error is already on its way.
+  // What a failed run leaves on the streams must not outlive the buffers; its error is already on
+  // its way.
   try {
     reducer_->retire_all();
     wait_for_parameters();
@@ -106,14 +114,17 @@ void Engine::compare_layouts() {
   std::vector<int64_t> hashes(communicator_.size());
   hashes[communicator_.rank()] = mine;
   const CategoryScope scope(context_, Category::kControl);
-  const Tensor all = Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const int64_t>(hashes));
+  const Tensor all =
+      Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const int64_t>(hashes));
   communicator_.all_gather(context_.compute(), all, {.purpose = Purpose::kControl, .bucket = -1});
   hashes = all.to_host<int64_t>();
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     require(hashes[rank] == mine || !context_.backend().computes(), "zero",
-            "rank {} has another layout than rank {}; got hash {:016x}, expected {:016x}: model, world size, "
+            "rank {} has another layout than rank {}; got hash {:016x}, expected {:016x}: model, "
+            "world size, "
             "reduce_bucket_size and frozen parameters must be the same on every rank",
-            rank, communicator_.rank(), static_cast<uint64_t>(hashes[rank]), static_cast<uint64_t>(mine));
+            rank, communicator_.rank(), static_cast<uint64_t>(hashes[rank]),
+            static_cast<uint64_t>(mine));
   }
 }
 
@@ -148,7 +159,8 @@ void Engine::backward(const Tensor& loss, bool final_one) {
 }
 
 void Engine::end_micro_batch() {
-  require(in_micro_batch_ && loss_recorded_, "zero", "end_micro_batch() needs begin_micro_batch() and a backward() before it");
+  require(in_micro_batch_ && loss_recorded_, "zero",
+          "end_micro_batch() needs begin_micro_batch() and a backward() before it");
   buckets_->end_micro_batch();
   in_micro_batch_ = false;
   ++micro_batch_;
@@ -159,7 +171,8 @@ void Engine::end_micro_batch() {
 
 StepResult Engine::step(const StepArguments& arguments) {
   require(micro_batch_ == options_.gradient_accumulation_steps && !in_micro_batch_, "zero",
-          "step() after {} of {} micro-batches", micro_batch_, options_.gradient_accumulation_steps);
+          "step() after {} of {} micro-batches", micro_batch_,
+          options_.gradient_accumulation_steps);
   micro_batch_ = 0;
   reducer_->retire_all();
   wait_for_parameters();
@@ -167,10 +180,12 @@ StepResult Engine::step(const StepArguments& arguments) {
   if (result.skipped.has_value()) {
     ++skipped_in_a_row_;
     require(skipped_in_a_row_ <= options_.max_skipped_steps, "zero",
-            "{} steps in a row had gradients that are not finite; the last: {} at {}[{}], owned by rank {}; lower "
-            "optimizer.lr, set optimizer.gradient_clipping, or look for bad data (train.max_skipped_steps = {})",
-            skipped_in_a_row_, result.skipped->kind, result.skipped->parameter, result.skipped->index,
-            result.skipped->owner_rank, options_.max_skipped_steps);
+            "{} steps in a row had gradients that are not finite; the last: {} at {}[{}], owned by "
+            "rank {}; lower "
+            "optimizer.lr, set optimizer.gradient_clipping, or look for bad data "
+            "(train.max_skipped_steps = {})",
+            skipped_in_a_row_, result.skipped->kind, result.skipped->parameter,
+            result.skipped->index, result.skipped->owner_rank, options_.max_skipped_steps);
   } else {
     skipped_in_a_row_ = 0;
     ++updates_;
@@ -193,7 +208,7 @@ StepResult Engine::step(const StepArguments& arguments) {
 
 void Engine::wait_for_parameters() {
   for (Parameter* parameter : parameters_) {
-    wait_exposed(context_, parameter->ready(), "all_gather", -1);
+    context_.wait_for_communication(parameter->ready(), "all_gather", -1);
     parameter->set_ready(Event());
   }
 }
@@ -213,7 +228,8 @@ StepResult Engine::exchange_control(const StepArguments& arguments) {
   }
   {
     const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "control");
-    communicator_.all_gather(context_.compute(), control_, {.purpose = Purpose::kControl, .bucket = -1});
+    communicator_.all_gather(context_.compute(), control_,
+                             {.purpose = Purpose::kControl, .bucket = -1});
     context_.compute().synchronize();
   }
 

@@ -34,27 +34,31 @@ struct StepResult {
   std::optional<NonFinite> skipped;
 };
 
-/// The data-parallel engine. One code path serves DDP, ZeRO-1 and ZeRO-2: flat buffer, buckets and layout are the same, a
-/// stage only says what is partitioned (`Partitioning`).
+/// The data-parallel engine. One code path serves DDP, ZeRO-1 and ZeRO-2: flat buffer, buckets and
+/// layout are the same, a stage only says what is partitioned (`Partitioning`).
 ///
-///     for each micro-batch m:  engine.begin_micro_batch();  engine.backward(loss);  engine.end_micro_batch();
-///     engine.step({...});
+///     for each micro-batch m:  engine.begin_micro_batch();  engine.backward(loss);
+///     engine.end_micro_batch(); engine.step({...});
 ///
-/// Driven by the rank's host thread. At a fixed number of ranks, loss and weights are the same bits under every stage,
-/// bucket size and overlap setting (with several micro-batches: given `reduce_each_micro_batch`).
+/// Driven by the rank's host thread. At a fixed number of ranks, loss and weights are the same bits
+/// under every stage, bucket size and overlap setting (with several micro-batches: given
+/// `reduce_each_micro_batch`).
 class Engine {
  public:
-  /// Moves the parameters that are not frozen into a flat buffer, in `parameters`' order; frozen ones stay where they are
-  /// and have no gradient, state or communication. Throws when the ranks' layouts differ. Everything outlives it.
-  Engine(RankContext& context, Communicator& communicator, const std::vector<Parameter*>& parameters,
-         const optim::Optimizer& optimizer, const EngineOptions& options);
+  /// Moves the parameters that are not frozen into a flat buffer, in `parameters`' order; frozen
+  /// ones stay where they are and have no gradient, state or communication. Throws when the ranks'
+  /// layouts differ. Everything outlives it.
+  Engine(RankContext& context, Communicator& communicator,
+         const std::vector<Parameter*>& parameters, const optim::Optimizer& optimizer,
+         const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   void begin_micro_batch();
-  /// Adds the gradients of `loss` (one element: a mean over the micro-batch) over the number of micro-batches. Reductions
-  /// start during the backward declared `final_one`: the micro-batch's last.
+  /// Adds the gradients of `loss` (one element: a mean over the micro-batch) over the number of
+  /// micro-batches. Reductions start during the backward declared `final_one`: the micro-batch's
+  /// last.
   void backward(const Tensor& loss, bool final_one = true);
   void end_micro_batch();
 
@@ -63,8 +67,9 @@ class Engine {
     int64_t tokens = 0;  ///< that this rank has trained on since the last step
     bool stop = false;   ///< this rank asks all to stop
   };
-  /// Norm, clipping, update, gather. A step whose gradients are not finite changes nothing and says so; throws `Error` after
-  /// `max_skipped_steps` of them in a row. Waits on the host for the control collective.
+  /// Norm, clipping, update, gather. A step whose gradients are not finite changes nothing and says
+  /// so; throws `Error` after `max_skipped_steps` of them in a row. Waits on the host for the
+  /// control collective.
   StepResult step(const StepArguments& arguments);
 
   /// Makes the compute stream wait for gathers that may still be filling parameters.

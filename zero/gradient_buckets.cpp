@@ -13,9 +13,9 @@ constexpr int kOrdinaryBuffers = 2;
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(RankContext& context, const Layout& layout, const EngineOptions& options,
-                                 std::vector<Parameter*> parameters, const Tensor& flat_gradients,
-                                 GradientReducer& reducer)
+GradientBuckets::GradientBuckets(RankContext& context, const Layout& layout,
+                                 const EngineOptions& options, std::vector<Parameter*> parameters,
+                                 const Tensor& flat_gradients, GradientReducer& reducer)
     : context_(context),
       layout_(layout),
       options_(options),
@@ -60,7 +60,8 @@ void GradientBuckets::begin_micro_batch(int index, int count) {
 autograd::Destination GradientBuckets::open(Parameter& parameter) {
   const int index = index_of_.at(&parameter);
   require(!completed_[index], "zero",
-          "the gradient of {} arrived after it was reduced; declare only the micro-batch's last backward final",
+          "the gradient of {} arrived after it was reduced; declare only the micro-batch's last "
+          "backward final",
           parameter.name());
   const ParameterRange& range = layout_.ranges()[index];
   State& bucket = buckets_[range.bucket];
@@ -105,7 +106,8 @@ bool GradientBuckets::is_ordinary(int bucket) const {
 void GradientBuckets::complete(int parameter) {
   completed_[parameter] = 1;
   --buckets_[layout_.ranges()[parameter].bucket].incomplete;
-  while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].incomplete == 0) {
+  while (next_bucket_ < static_cast<int>(buckets_.size()) &&
+         buckets_[next_bucket_].incomplete == 0) {
     const int bucket = next_bucket_++;
     if (!options_.buffered()) {
       reducer_.reduce(bucket, buckets_[bucket].memory, false);

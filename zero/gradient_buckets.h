@@ -10,18 +10,22 @@
 
 namespace zerolab::zero {
 
-/// Gives every parameter gradient its place in a bucket, knows when a bucket is complete, and hands complete buckets to
-/// the reducer, always in bucket order, so that all ranks call the same collectives in the same order.
+/// Gives every parameter gradient its place in a bucket, knows when a bucket is complete, and hands
+/// complete buckets to the reducer, always in bucket order, so that all ranks call the same
+/// collectives in the same order.
 ///
-/// Stages 0 and 1: buckets are views of the flat gradient buffer, filled over all micro-batches and reduced in the last.
-/// Stage 2 (and `reduce_each_micro_batch`): a bucket's buffer is allocated at its first gradient, reduced in the
-/// same micro-batch and freed. At most two ordinary buffers live: a third waits for the oldest reduction. A bucket whose
-/// gradient is complete only at the end (a tied parameter's) is not counted among them.
+/// Stages 0 and 1: buckets are views of the flat gradient buffer, filled over all micro-batches and
+/// reduced in the last. Stage 2 (and `reduce_each_micro_batch`): a bucket's buffer is allocated at
+/// its first gradient, reduced in the same micro-batch and freed. At most two ordinary buffers
+/// live: a third waits for the oldest reduction. A bucket whose gradient is complete only at the
+/// end (a tied parameter's) is not counted among them.
 class GradientBuckets final : public GradientSink {
  public:
-  /// `flat_gradients`: undefined when buffered. Attaches itself to the parameters, which are in the layout's order.
+  /// `flat_gradients`: undefined when buffered. Attaches itself to the parameters, which are in the
+  /// layout's order.
   GradientBuckets(RankContext& context, const Layout& layout, const EngineOptions& options,
-                  std::vector<Parameter*> parameters, const Tensor& flat_gradients, GradientReducer& reducer);
+                  std::vector<Parameter*> parameters, const Tensor& flat_gradients,
+                  GradientReducer& reducer);
   /// Detaches itself from the parameters.
   ~GradientBuckets() override;
 
@@ -34,14 +38,15 @@ class GradientBuckets final : public GradientSink {
   autograd::Destination open(Parameter& parameter) override;
   void ready(Parameter& parameter) override;
 
-  /// Buffers that had to be allocated beyond the two, and the parameter that caused the last one (-1: none).
+  /// Buffers that had to be allocated beyond the two, and the parameter that caused the last one
+  /// (-1: none).
   int excess_buffers() const { return excess_buffers_; }
   int excess_parameter() const { return excess_parameter_; }
 
  private:
   struct State {
-    Tensor memory;           ///< the whole bucket; undefined while a buffer is not allocated
-    int incomplete = 0;      ///< parameters whose gradient is still to come in this micro-batch
+    Tensor memory;       ///< the whole bucket; undefined while a buffer is not allocated
+    int incomplete = 0;  ///< parameters whose gradient is still to come in this micro-batch
   };
   bool reduces_now() const { return options_.buffered() || last_micro_batch_; }
   bool is_ordinary(int bucket) const;
@@ -61,7 +66,7 @@ class GradientBuckets final : public GradientSink {
   int micro_batch_ = 0;
   bool last_micro_batch_ = false;
   bool final_backward_ = false;
-  int next_bucket_ = 0;  ///< the next to reduce
+  int next_bucket_ = 0;   ///< the next to reduce
   int open_buffers_ = 0;  ///< ordinary, allocated, not yet handed to the reducer
   int excess_buffers_ = 0;
   int excess_parameter_ = -1;

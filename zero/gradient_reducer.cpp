@@ -4,17 +4,14 @@
 
 namespace zerolab::zero {
 
-void wait_exposed(RankContext& context, const Event& event, std::string_view name, int bucket) {
-  if (event.is_complete()) {
-    return;
-  }
-  const ScopedSpan span(context.recorder(), SpanKind::kCommExposed, name, bucket);
-  context.compute().wait(event);
-}
-
-GradientReducer::GradientReducer(RankContext& context, Communicator& communicator, const Layout& layout,
-                                 const EngineOptions& options, const Tensor& home)
-    : context_(context), communicator_(communicator), layout_(layout), options_(options), home_(home) {}
+GradientReducer::GradientReducer(RankContext& context, Communicator& communicator,
+                                 const Layout& layout, const EngineOptions& options,
+                                 const Tensor& home)
+    : context_(context),
+      communicator_(communicator),
+      layout_(layout),
+      options_(options),
+      home_(home) {}
 
 void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
   const Bucket& bucket = layout_.buckets()[index];
@@ -39,7 +36,8 @@ void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
   in_flight_.push_back({index, std::move(memory), stream.record()});
 }
 
-void GradientReducer::deliver(Stream& stream, const Bucket& bucket, const Tensor& memory, bool add_to_home) {
+void GradientReducer::deliver(Stream& stream, const Bucket& bucket, const Tensor& memory,
+                              bool add_to_home) {
   if (!options_.buffered()) {
     return;  // reduced where it stays
   }
@@ -61,7 +59,8 @@ void GradientReducer::deliver(Stream& stream, const Bucket& bucket, const Tensor
   for (const Slice& slice : bucket.slices) {
     if (slice.owner == communicator_.rank()) {
       bring(slice.bucket_offset,
-            partitioned.gradients ? slice.partition_offset : bucket.offset + slice.bucket_offset, slice.numel);
+            partitioned.gradients ? slice.partition_offset : bucket.offset + slice.bucket_offset,
+            slice.numel);
     }
   }
 }
@@ -69,7 +68,7 @@ void GradientReducer::deliver(Stream& stream, const Bucket& bucket, const Tensor
 void GradientReducer::retire_oldest() {
   const InFlight oldest = std::move(in_flight_.front());
   in_flight_.pop_front();
-  wait_exposed(context_, oldest.done, "reduce", oldest.bucket);
+  context_.wait_for_communication(oldest.done, "reduce", oldest.bucket);
 }
 
 void GradientReducer::retire_all() {

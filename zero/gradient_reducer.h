@@ -9,19 +9,23 @@
 
 namespace zerolab::zero {
 
-/// Reduces buckets of gradients over the ranks and brings what this rank keeps to where it stays until the step.
+/// Reduces buckets of gradients over the ranks and brings what this rank keeps to where it stays
+/// until the step.
 ///
-/// Without overlap a reduction runs on the compute stream. With overlap it runs on the communication stream, which first
-/// waits for everything that has been launched on the compute stream, hence for every producer of the bucket.
-/// The memory of a bucket lives in its in-flight handle and is given back only after the reduction's event.
+/// Without overlap a reduction runs on the compute stream. With overlap it runs on the
+/// communication stream, which first waits for everything that has been launched on the compute
+/// stream, hence for every producer of the bucket. The memory of a bucket lives in its in-flight
+/// handle and is given back only after the reduction's event.
 class GradientReducer {
  public:
-  /// `home`: the gradients kept until the step: the flat buffer, or this rank's partition of it. All outlive the reducer.
+  /// `home`: the gradients kept until the step: the flat buffer, or this rank's partition of it.
+  /// All outlive the reducer.
   GradientReducer(RankContext& context, Communicator& communicator, const Layout& layout,
                   const EngineOptions& options, const Tensor& home);
 
-  /// Reduces `memory`, the whole bucket. Where it is a buffer of its own (`EngineOptions::buffered`), the result is copied
-  /// to its home, or added to what earlier micro-batches left there.
+  /// Reduces `memory`, the whole bucket. Where it is a buffer of its own
+  /// (`EngineOptions::buffered`), the result is copied to its home, or added to what earlier
+  /// micro-batches left there.
   void reduce(int bucket, Tensor memory, bool add_to_home);
 
   /// Buffers whose reduction has not been waited for.
@@ -46,8 +50,5 @@ class GradientReducer {
   const Tensor home_;
   std::deque<InFlight> in_flight_;
 };
-
-/// `stream` waits for `event`; if it stands still for that, the time is recorded as exposed communication.
-void wait_exposed(RankContext& context, const Event& event, std::string_view name, int bucket);
 
 }  // namespace zerolab::zero

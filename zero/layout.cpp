@@ -7,7 +7,9 @@
 namespace zerolab::zero {
 namespace {
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
@@ -18,14 +20,15 @@ int64_t auto_bucket_size(int64_t num_params) {
 Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& options)
     : options_(options), parameters_(std::move(parameters)), ranges_(parameters_.size()) {
   require(options.world_size > 0 && options.bucket_size > 0 && options.alignment > 0, "layout",
-          "world size, bucket size and alignment must be positive; got {}, {}, {}", options.world_size,
-          options.bucket_size, options.alignment);
+          "world size, bucket size and alignment must be positive; got {}, {}, {}",
+          options.world_size, options.bucket_size, options.alignment);
   Bucket bucket;
   int64_t filled = 0;  // elements of the open bucket, padding aside: what bucket_size limits
   for (int index = static_cast<int>(parameters_.size()) - 1; index >= 0; --index) {
     const LayoutParameter& parameter = parameters_[index];
     num_params_ += parameter.numel;
-    if (!bucket.parameters.empty() && (parameter.own_bucket || filled + parameter.numel > options.bucket_size)) {
+    if (!bucket.parameters.empty() &&
+        (parameter.own_bucket || filled + parameter.numel > options.bucket_size)) {
       close_bucket(bucket);
       filled = 0;
     }
@@ -117,12 +120,13 @@ uint64_t Layout::hash() const {
 }
 
 std::string Layout::to_string() const {
-  std::string text = fmt::format("{} parameters, {} elements + {} padding in {} buckets over {} ranks\n",
-                                 parameters_.size(), num_params_, padding(), buckets_.size(), options_.world_size);
+  std::string text =
+      fmt::format("{} parameters, {} elements + {} padding in {} buckets over {} ranks\n",
+                  parameters_.size(), num_params_, padding(), buckets_.size(), options_.world_size);
   for (size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    text += fmt::format("bucket {:>3} [{}, {}) {} a rank:", index, bucket.offset, bucket.offset + bucket.numel,
-                        bucket.numel / options_.world_size);
+    text += fmt::format("bucket {:>3} [{}, {}) {} a rank:", index, bucket.offset,
+                        bucket.offset + bucket.numel, bucket.numel / options_.world_size);
     for (const int parameter : bucket.parameters) {
       text += fmt::format(" {}@{}+{}", parameters_[parameter].name, ranges_[parameter].offset,
                           ranges_[parameter].numel);

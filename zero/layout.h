@@ -10,7 +10,8 @@ namespace zerolab::zero {
 struct LayoutParameter {
   std::string name;
   int64_t numel = 0;
-  /// Its gradient is complete long after its first contribution (a tied embedding): it gets a bucket of its own.
+  /// Its gradient is complete long after its first contribution (a tied embedding): it gets a
+  /// bucket of its own.
   bool own_bucket = false;
 };
 
@@ -20,7 +21,8 @@ struct LayoutOptions {
   int64_t alignment = 128;  ///< elements, the same for every dtype
 };
 
-/// min(5e8, max(2^16, num_params / 16)) elements: a small model still has several buckets, so that communication can overlap.
+/// min(5e8, max(2^16, num_params / 16)) elements: a small model still has several buckets, so that
+/// communication can overlap.
 int64_t auto_bucket_size(int64_t num_params);
 
 /// A part of a bucket that one rank owns: a shard.
@@ -46,7 +48,8 @@ struct ParameterRange {
   int64_t numel = 0;
 };
 
-/// A run of one parameter's elements within one slice: what an optimizer or a norm works on. Holds no padding.
+/// A run of one parameter's elements within one slice: what an optimizer or a norm works on. Holds
+/// no padding.
 struct Segment {
   int parameter = 0;
   int64_t flat_offset = 0;
@@ -54,13 +57,15 @@ struct Segment {
   int64_t numel = 0;
 };
 
-/// The whole map of ZeRO, as plain data: parameter → flat buffer → buckets → slices → partitions. Every stage uses the same
-/// one; a stage only chooses which buffers have the flat buffer's size and which the partition's.
+/// The whole map of ZeRO, as plain data: parameter → flat buffer → buckets → slices → partitions.
+/// Every stage uses the same one; a stage only chooses which buffers have the flat buffer's size
+/// and which the partition's.
 ///
-/// Buckets hold parameters in reverse order of registration, the order in which a backward completes gradients. A bucket
-/// closes when the next parameter would pass `bucket_size`; a larger parameter has a bucket of its own, unsplit. Every
-/// parameter starts at a multiple of the alignment, every bucket is padded to a multiple of world_size × alignment, and
-/// rank r owns the r-th of its equal slices (the `bucketed` layout).
+/// Buckets hold parameters in reverse order of registration, the order in which a backward
+/// completes gradients. A bucket closes when the next parameter would pass `bucket_size`; a larger
+/// parameter has a bucket of its own, unsplit. Every parameter starts at a multiple of the
+/// alignment, every bucket is padded to a multiple of world_size × alignment, and rank r owns the
+/// r-th of its equal slices (the `bucketed` layout).
 class Layout {
  public:
   /// Throws `Error` for a non-positive world size, bucket size or alignment.
@@ -71,14 +76,15 @@ class Layout {
   const std::vector<ParameterRange>& ranges() const { return ranges_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  int64_t num_params() const { return num_params_; }            ///< Ψ
-  int64_t flat_numel() const { return flat_numel_; }            ///< Ψ + padding
+  int64_t num_params() const { return num_params_; }             ///< Ψ
+  int64_t flat_numel() const { return flat_numel_; }             ///< Ψ + padding
   int64_t padding() const { return flat_numel_ - num_params_; }  ///< elements
   int64_t partition_numel() const { return flat_numel_ / options_.world_size; }
 
   /// What `rank` owns, in flat order.
   std::vector<Segment> segments(int rank) const;
-  /// Every parameter whole; partition_offset = flat_offset: what a rank owns when nothing is partitioned.
+  /// Every parameter whole; partition_offset = flat_offset: what a rank owns when nothing is
+  /// partitioned.
   std::vector<Segment> all_segments() const;
   /// Index of the parameter that holds element `flat_offset`; throws for padding.
   int parameter_at(int64_t flat_offset) const;

@@ -6,10 +6,11 @@
 
 namespace zerolab::zero {
 
-PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& communicator, const Layout& layout,
-                                           const EngineOptions& options, const optim::Optimizer& optimizer,
-                                           std::vector<Parameter*> handles, const Tensor& parameters,
-                                           const Tensor& gradients)
+PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& communicator,
+                                           const Layout& layout, const EngineOptions& options,
+                                           const optim::Optimizer& optimizer,
+                                           std::vector<Parameter*> handles,
+                                           const Tensor& parameters, const Tensor& gradients)
     : context_(context),
       communicator_(communicator),
       layout_(layout),
@@ -22,7 +23,8 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
       share_(layout.segments(communicator.rank())),
       owned_(partitioned_.optimizer_state ? share_ : layout.all_segments()) {
   const CategoryScope scope(context, Category::kOptimizerState);
-  const int64_t numel = partitioned_.optimizer_state ? layout.partition_numel() : layout.flat_numel();
+  const int64_t numel =
+      partitioned_.optimizer_state ? layout.partition_numel() : layout.flat_numel();
   for (size_t i = 0; i < optimizer.state_names().size(); ++i) {
     states_.push_back(Tensor::zeros(context, Shape{numel}, DType::kFloat32));
   }
@@ -38,9 +40,9 @@ int64_t PartitionedOptimizer::state_offset(const Segment& segment) const {
 
 void PartitionedOptimizer::gradient_statistics(const Tensor& statistics) {
   for (const Segment& segment : share_) {
-    context_.backend().gradient_statistics(context_.compute(),
-                                           gradients_.range(gradient_offset(segment), segment.numel),
-                                           options_.alignment, segment.flat_offset, statistics);
+    context_.backend().gradient_statistics(
+        context_.compute(), gradients_.range(gradient_offset(segment), segment.numel),
+        options_.alignment, segment.flat_offset, statistics);
   }
 }
 
@@ -66,8 +68,10 @@ void PartitionedOptimizer::gather_parameters() {
   }
   if (options_.poison) {
     for (int rank = 0; rank < communicator_.size(); ++rank) {
-      for (const Segment& segment : rank == communicator_.rank() ? std::vector<Segment>() : layout_.segments(rank)) {
-        context_.backend().fill(context_.compute(), parameters_.range(segment.flat_offset, segment.numel),
+      for (const Segment& segment :
+           rank == communicator_.rank() ? std::vector<Segment>() : layout_.segments(rank)) {
+        context_.backend().fill(context_.compute(),
+                                parameters_.range(segment.flat_offset, segment.numel),
                                 std::numeric_limits<double>::quiet_NaN());
       }
     }
@@ -96,7 +100,8 @@ void PartitionedOptimizer::gather_parameters() {
 void PartitionedOptimizer::poison_gradients() {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Segment& segment : partitioned_.gradients ? share_ : layout_.all_segments()) {
-    context_.backend().fill(context_.compute(), gradients_.range(gradient_offset(segment), segment.numel), nan);
+    context_.backend().fill(context_.compute(),
+                            gradients_.range(gradient_offset(segment), segment.numel), nan);
   }
 }
 

@@ -10,22 +10,27 @@
 
 namespace zerolab::zero {
 
-/// Updates what this rank owns of the flat parameter buffer: all of it, or its partition; then gathers the rest.
+/// Updates what this rank owns of the flat parameter buffer: all of it, or its partition; then
+/// gathers the rest.
 class PartitionedOptimizer {
  public:
-  /// `parameters`: the flat buffer. `gradients`: the flat buffer, or the partition's. `is_decayed[p]`: whether weight
-  /// decay applies to parameter p. Allocates the optimizer state, zeroed. All outlive it.
+  /// `parameters`: the flat buffer. `gradients`: the flat buffer, or the partition's.
+  /// `is_decayed[p]`: whether weight decay applies to parameter p. Allocates the optimizer state,
+  /// zeroed. All outlive it.
   PartitionedOptimizer(RankContext& context, Communicator& communicator, const Layout& layout,
                        const EngineOptions& options, const optim::Optimizer& optimizer,
-                       std::vector<Parameter*> handles, const Tensor& parameters, const Tensor& gradients);
+                       std::vector<Parameter*> handles, const Tensor& parameters,
+                       const Tensor& gradients);
 
-  /// Adds the squares of this rank's share of the reduced gradients to `statistics` (Backend::gradient_statistics).
-  /// Indices are flat offsets. The shares of all ranks are disjoint, under every stage.
+  /// Adds the squares of this rank's share of the reduced gradients to `statistics`
+  /// (Backend::gradient_statistics). Indices are flat offsets. The shares of all ranks are
+  /// disjoint, under every stage.
   void gradient_statistics(const Tensor& statistics);
   /// One update of everything that this rank owns.
   void update(double learning_rate, int64_t step, double gradient_scale);
-  /// Brings every other rank's updated slices, bucket by bucket, those that the next forward reads first coming first.
-  /// With overlap the parameters' ready events tell when. Nothing where nothing is partitioned.
+  /// Brings every other rank's updated slices, bucket by bucket, those that the next forward reads
+  /// first coming first. With overlap the parameters' ready events tell when. Nothing where nothing
+  /// is partitioned.
   void gather_parameters();
   /// Fills what the reduction left without meaning, and what was consumed, with NaN.
   void poison_gradients();
