@@ -10,12 +10,16 @@
 namespace zerolab::app {
 namespace {
 
+ProgressStyle progress_style(const std::string& console) {
+  return console == "plain" ? ProgressStyle() : ProgressStyle::of(stdout);
+}
+
 /// Writes the log and shows the progress.
 class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(stdout, ProgressStyle::of(stdout), config.run.log_every) {
+        progress_(stdout, progress_style(config.log.console), config.run.log_every) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
     }
