@@ -28,7 +28,7 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
-    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", name_of_stage(info.options.stage),
+    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", zero::name_of_stage(info.options.stage),
                                info.num_params, info.padding, info.num_buckets, config_.launch.ranks));
     begin_ = Clock::now();
   }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "framework/plain/backend.h"
@@ -36,8 +38,8 @@ std::vector<Matrix> full_matrix() {
   return cases;
 }
 
-Setup ddp_of(const Matrix& matrix) {
-  Setup setup;
+RunSetup ddp_of(const Matrix& matrix) {
+  RunSetup setup;
   setup.world_size = matrix.world_size;
   setup.engine.gradient_accumulation_steps = matrix.micro_batches;
   setup.engine.gradient_clipping = matrix.clip;
@@ -47,8 +49,8 @@ Setup ddp_of(const Matrix& matrix) {
 }
 
 /// {DDP, first ZeRO-1, ZeRO-1, ZeRO-2 with all-reduce, ZeRO-2} × bucket {1, awkward, whole} × overlap.
-std::vector<Setup> variants_of(const Setup& ddp) {
-  std::vector<Setup> setups;
+std::vector<RunSetup> variants_of(const RunSetup& ddp) {
+  std::vector<RunSetup> setups;
   for (const int stage : {0, 1, 2}) {
     for (const bool reduce_scatter : {true, false}) {
       for (const int64_t bucket : {1, 333, 1'000'000}) {
@@ -56,7 +58,7 @@ std::vector<Setup> variants_of(const Setup& ddp) {
           if (stage == 0 && !reduce_scatter) {
             continue;
           }
-          Setup setup = ddp;
+          RunSetup setup = ddp;
           setup.engine.stage = stage;
           setup.engine.reduce_scatter = reduce_scatter;
           setup.engine.reduce_bucket_size = bucket;
@@ -74,12 +76,12 @@ class Equivalence : public testing::TestWithParam<Matrix> {};
 TEST_P(Equivalence, EveryStageHasTheBitsOfDdp) {
   const std::unique_ptr<Backend> backend = fast_backend();
   const ModelFactory model = tiny_gpt(GetParam().tied);
-  const Setup ddp = ddp_of(GetParam());
+  const RunSetup ddp = ddp_of(GetParam());
   const Outcome expected = run(*backend, model, ddp);
   ASSERT_EQ(expected.losses.size(), 3U);
   ASSERT_LT(expected.losses[0], 4.0);
   ASSERT_NE(expected.losses[0], expected.losses[2]);
-  for (const Setup& setup : variants_of(ddp)) {
+  for (const RunSetup& setup : variants_of(ddp)) {
     EXPECT_EQ(difference(run(*backend, model, setup), expected), "") << setup.to_string();
   }
 }
@@ -88,10 +90,10 @@ TEST_P(Equivalence, OneRankWithTheWholeBatchAgreesWithinRounding) {
   const std::unique_ptr<Backend> backend = fast_backend();
   const ModelFactory model = tiny_gpt(GetParam().tied);
   // Unequal orders of addition: SGD, since Adam turns the rounding of a zero gradient into a whole step.
-  Setup setup = ddp_of(GetParam());
+  RunSetup setup = ddp_of(GetParam());
   setup.optimizer = {.name = "sgd", .momentum = 0.9};
   setup.engine.stage = 2;
-  Setup alone = setup;
+  RunSetup alone = setup;
   alone.world_size = 1;
   alone.micro_batch = setup.micro_batch * setup.world_size;
   const Outcome expected = run(*backend, model, alone);
@@ -110,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Matrix, Equivalence, testing::ValuesIn(full_matrix()), 
 TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageTwoWithinRounding) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int world_size : {1, 3, 4}) {
-    Setup setup = ddp_of({.world_size = world_size, .micro_batches = 3, .clip = 0.1, .tied = true});
+    RunSetup setup = ddp_of({.world_size = world_size, .micro_batches = 3, .clip = 0.1, .tied = true});
     setup.engine.reduce_each_micro_batch = false;
     setup.optimizer = {.name = "sgd", .momentum = 0.9};
     const Outcome expected = run(*backend, tiny_gpt(true), setup);
@@ -121,9 +123,6 @@ TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageT
     for (size_t i = 0; i < expected.weights.size(); ++i) {
       ASSERT_NEAR(outcome.weights[i], expected.weights[i], 1e-5);
     }
-    if (world_size == 1) {
-      EXPECT_EQ(difference(outcome, expected), "");  // one order of additions is left
-    }
   }
 }
 
@@ -131,9 +130,9 @@ TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageT
 TEST(Equivalence, LazyStreamsGiveTheSameBits) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const int micro_batches : {1, 3}) {
-    const Setup ddp = ddp_of({.world_size = 3, .micro_batches = micro_batches, .clip = 0.1, .tied = true});
+    const RunSetup ddp = ddp_of({.world_size = 3, .micro_batches = micro_batches, .clip = 0.1, .tied = true});
     const Outcome expected = run(*backend, tiny_gpt(true), ddp);
-    for (Setup setup : variants_of(ddp)) {
+    for (RunSetup setup : variants_of(ddp)) {
       setup.streams = StreamMode::kLazy;
       setup.engine.poison = true;  // freed memory becomes NaN as soon as its stream says so
       for (setup.lazy_seed = 1; setup.lazy_seed <= 3; ++setup.lazy_seed) {
@@ -148,9 +147,9 @@ TEST(Equivalence, PoisonChangesNothing) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int world_size : {1, 4}) {
     for (const int micro_batches : {1, 3}) {
-      const Setup ddp = ddp_of({world_size, micro_batches, 0.1, true});
+      const RunSetup ddp = ddp_of({world_size, micro_batches, 0.1, true});
       const Outcome expected = run(*backend, tiny_gpt(true), ddp);
-      for (Setup setup : variants_of(ddp)) {
+      for (RunSetup setup : variants_of(ddp)) {
         setup.engine.poison = true;
         EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "") << setup.to_string();
       }
@@ -164,12 +163,12 @@ TEST(Equivalence, AwkwardSizes) {
   const std::vector<std::vector<int64_t>> models = {{1, 1}, {4, 5}, {3, 25, 1}, {7, 31, 100, 8}};
   for (const std::vector<int64_t>& sizes : models) {
     for (const int world_size : {2, 3, 5, 8}) {
-      Setup ddp = ddp_of({.world_size = world_size, .micro_batches = 1, .clip = 0.1, .tied = false});
-      ddp.micro_batch = 3;
-      const Outcome expected = run(*backend, tiny_mlp(sizes), ddp);
-      for (Setup setup : variants_of(ddp)) {
-        for (const int64_t alignment : {1, 128}) {
-          setup.engine.alignment = alignment;
+      for (const int64_t alignment : {1, 128}) {  // it decides the blocks of the norm, hence its bits
+        RunSetup ddp = ddp_of({.world_size = world_size, .micro_batches = 1, .clip = 0.1, .tied = false});
+        ddp.micro_batch = 3;
+        ddp.engine.alignment = alignment;
+        const Outcome expected = run(*backend, tiny_mlp(sizes), ddp);
+        for (const RunSetup& setup : variants_of(ddp)) {
           EXPECT_EQ(difference(run(*backend, tiny_mlp(sizes), setup), expected), "") << setup.to_string();
         }
       }
@@ -180,7 +179,7 @@ TEST(Equivalence, AwkwardSizes) {
 TEST(Equivalence, PaddingIsStillZeroAfterAHundredSteps) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int stage : {0, 1, 2}) {
-    Setup setup = ddp_of({.world_size = 3, .micro_batches = 1, .clip = 0.1, .tied = false});
+    RunSetup setup = ddp_of({.world_size = 3, .micro_batches = 1, .clip = 0.1, .tied = false});
     setup.engine.stage = stage;
     setup.engine.reduce_bucket_size = 64;
     setup.steps = 100;

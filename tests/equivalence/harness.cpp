@@ -30,7 +30,7 @@ std::string first_difference(const char* what, const std::vector<T>& a, const st
   return "";
 }
 
-Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFactory& factory, const Setup& setup) {
+Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFactory& factory, const RunSetup& setup) {
   const TestModel model = factory(context);
   const auto optimizer = optim::make_optimizer(setup.optimizer);
   zero::Engine engine(context, communicator, model.module->parameters(), *optimizer, setup.engine);
@@ -120,7 +120,7 @@ ModelFactory tiny_mlp(std::vector<int64_t> sizes) {
   };
 }
 
-std::string Setup::to_string() const {
+std::string RunSetup::to_string() const {
   return fmt::format(
       "N {}, k {}, stage {}, reduce_scatter {}, bucket {}, overlap {}, each micro-batch {}, clip {}, alignment {}, "
       "poison {}, {} streams with seed {}",
@@ -129,7 +129,7 @@ std::string Setup::to_string() const {
       engine.alignment, engine.poison, streams == StreamMode::kLazy ? "lazy" : "immediate", lazy_seed);
 }
 
-Outcome run(Backend& backend, const ModelFactory& model, const Setup& setup) {
+Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup) {
   LocalGroup group(setup.world_size, setup.timeout_s);
   std::vector<Outcome> outcomes(setup.world_size);
   run_ranks(group, [&](int rank) {

@@ -30,7 +30,7 @@ ModelFactory tiny_gpt(bool tied);
 ModelFactory tiny_mlp(std::vector<int64_t> sizes);
 
 /// One run of the engine.
-struct Setup {
+struct RunSetup {
   int world_size = 1;
   int steps = 3;
   int64_t micro_batch = 2;
@@ -54,7 +54,7 @@ struct Outcome {
 };
 
 /// Runs all ranks; throws unless every rank ends with the same bits.
-Outcome run(Backend& backend, const ModelFactory& model, const Setup& setup);
+Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup);
 
 /// The bits of a and b are equal, NaN included; otherwise says where they differ first.
 std::string difference(const Outcome& a, const Outcome& b);
