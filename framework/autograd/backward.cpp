@@ -9,8 +9,10 @@ namespace zerolab::autograd {
 
 void backward(const Tensor& root, const Tensor& seed) {
   require(root.defined() && root.producer() != nullptr, "backward",
-          "the tensor has no history; got a tensor that depends on no unfrozen parameter, or was made without gradients");
-  require(seed.defined() && seed.shape() == root.shape(), "backward", "the seed must have the root's shape; got {}, expected {}",
+          "the tensor has no history; got a tensor that depends on no unfrozen parameter, or was "
+          "made without gradients");
+  require(seed.defined() && seed.shape() == root.shape(), "backward",
+          "the seed must have the root's shape; got {}, expected {}",
           seed.defined() ? seed.shape().to_string() : "nothing", root.shape().to_string());
 
   // Count each leaf's contributions, so that it can be told after the last one.
@@ -38,7 +40,8 @@ void backward(const Tensor& root, const Tensor& seed) {
     }
   }
 
-  // Consumers were all recorded later than what they consume: reverse order of recording is dependency order.
+  // Consumers were all recorded later than what they consume: reverse order of recording is
+  // dependency order.
   std::sort(reached.begin(), reached.end(),
             [](const auto& a, const auto& b) { return a->sequence_ > b->sequence_; });
   root.producer()->gradient_ = seed.detached();
@@ -47,7 +50,8 @@ void backward(const Tensor& root, const Tensor& seed) {
       continue;
     }
     require(node->rule_ != nullptr, "backward",
-            "'{}' was already run backwards and has released what it saved; run the forward again", node->name_);
+            "'{}' was already run backwards and has released what it saved; run the forward again",
+            node->name_);
     Gradients gradients(*node);
     const Node::Rule rule = std::exchange(node->rule_, nullptr);
     const Tensor gradient = node->gradient_;

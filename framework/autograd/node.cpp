@@ -85,15 +85,17 @@ bool records(std::initializer_list<Tensor> inputs) {
   return any;
 }
 
-Tensor record(std::string_view name, const Tensor& output, std::initializer_list<Tensor> inputs, Node::Rule rule) {
+Tensor record(std::string_view name, const Tensor& output, std::initializer_list<Tensor> inputs,
+              Node::Rule rule) {
   if (!records(inputs)) {
     return output;
   }
   std::vector<Node::Edge> edges;
   edges.reserve(inputs.size());
   for (const Tensor& input : inputs) {
-    edges.push_back(needs_gradient(input) ? Node::Edge{input.producer(), input.shape(), input.dtype()}
-                                          : Node::Edge{});
+    edges.push_back(needs_gradient(input)
+                        ? Node::Edge{input.producer(), input.shape(), input.dtype()}
+                        : Node::Edge{});
   }
   return output.with_producer(std::make_shared<Node>(name, std::move(edges), std::move(rule)));
 }
@@ -104,11 +106,12 @@ RankContext& begin_op(std::string_view name, std::initializer_list<Tensor> input
     if (!input.defined()) {
       continue;
     }
-    require(context == nullptr || context == &input.context(), name, "inputs belong to different ranks");
+    require(context == nullptr || context == &input.context(), name,
+            "inputs belong to different ranks");
     context = &input.context();
     if (input.producer() != nullptr) {
       if (const Leaf* leaf = input.producer()->as_leaf()) {
-        context->compute().wait(leaf->parameter().ready());
+        context->wait_for_communication(leaf->parameter().ready(), "all_gather", -1);
       }
     }
   }

@@ -14,8 +14,8 @@ namespace zerolab::autograd {
 class Gradients;
 class Leaf;
 
-/// One recorded operation, or a leaf. The tape is the graph of nodes that outputs hold; `backward` is the
-/// operation's gradient rule, a closure over the tensors it saved.
+/// One recorded operation, or a leaf. The tape is the graph of nodes that outputs hold; `backward`
+/// is the operation's gradient rule, a closure over the tensors it saved.
 class Node {
  public:
   using Rule = std::function<void(const Tensor& output_gradient, Gradients& gradients)>;
@@ -47,17 +47,20 @@ class Node {
   bool visited_ = false;
 };
 
-/// Where a gradient rule writes the gradient of one input: `accumulate` says whether to add or to overwrite.
+/// Where a gradient rule writes the gradient of one input: `accumulate` says whether to add or to
+/// overwrite.
 struct Destination {
   Tensor tensor;
   bool accumulate = false;
 };
 
-/// A gradient rule's way to its inputs' gradients. Each input that is `needed` gets exactly one contribution.
+/// A gradient rule's way to its inputs' gradients. Each input that is `needed` gets exactly one
+/// contribution.
 class Gradients {
  public:
   bool needed(int input) const;
-  /// Memory for the gradient of `input`: fresh, or holding earlier contributions, or the engine's own.
+  /// Memory for the gradient of `input`: fresh, or holding earlier contributions, or the engine's
+  /// own.
   Destination destination(int input);
   /// Contributes `gradient` as it is, without a copy where nobody else needs its memory.
   void pass(int input, const Tensor& gradient);
@@ -68,20 +71,22 @@ class Gradients {
   Node& node_;
 };
 
-/// Makes `output` the result of an operation on `inputs`: gradients flow through it if they are enabled and any
-/// input needs one. The rule must not capture a tensor that holds this node.
-Tensor record(std::string_view name, const Tensor& output, std::initializer_list<Tensor> inputs, Node::Rule rule);
+/// Makes `output` the result of an operation on `inputs`: gradients flow through it if they are
+/// enabled and any input needs one. The rule must not capture a tensor that holds this node.
+Tensor record(std::string_view name, const Tensor& output, std::initializer_list<Tensor> inputs,
+              Node::Rule rule);
 
 /// True when an op on `inputs` would record its gradient, and so must save what that needs.
 bool records(std::initializer_list<Tensor> inputs);
 
-/// The context of all `inputs` (undefined ones aside), after its compute stream has been made to wait for every
-/// parameter among them. Throws when they belong to different contexts. Every op begins with it.
+/// The context of all `inputs` (undefined ones aside), after its compute stream has been made to
+/// wait for every parameter among them. Throws when they belong to different contexts. Every op
+/// begins with it.
 RankContext& begin_op(std::string_view name, std::initializer_list<Tensor> inputs);
 
-/// Runs the tape backwards from `root`, with `seed` (same shape) as its gradient; in reverse order of recording,
-/// iteratively. Saved tensors are released as soon as their node has run, so a second call throws `Error`. Each leaf
-/// hears `ready` once, after its last contribution.
+/// Runs the tape backwards from `root`, with `seed` (same shape) as its gradient; in reverse order
+/// of recording, iteratively. Saved tensors are released as soon as their node has run, so a second
+/// call throws `Error`. Each leaf hears `ready` once, after its last contribution.
 void backward(const Tensor& root, const Tensor& seed);
 
 }  // namespace zerolab::autograd

@@ -10,14 +10,17 @@ namespace zerolab {
 
 class Parameter;
 
-/// Gives parameters' gradients their memory and hears when they are complete. Data parallelism attaches here.
+/// Gives parameters' gradients their memory and hears when they are complete. Data parallelism
+/// attaches here.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// Memory for the next contribution, of the parameter's shape, and whether to add to it. Called on the host thread,
-  /// once a contribution, just before its kernel is launched on the compute stream.
+  /// Memory for the next contribution, of the parameter's shape, and whether to add to it. Called
+  /// on the host thread, once a contribution, just before its kernel is launched on the compute
+  /// stream.
   virtual autograd::Destination open(Parameter& parameter) = 0;
-  /// The last contribution of this backward has been launched: once a backward and parameter that was reached.
+  /// The last contribution of this backward has been launched: once a backward and parameter that
+  /// was reached.
   virtual void ready(Parameter& parameter) = 0;
 };
 
@@ -36,10 +39,12 @@ class Leaf final : public Node {
 };
 }  // namespace autograd
 
-/// A named tensor that is trained. Without a sink its gradient lies in a tensor of its own (`gradient`).
+/// A named tensor that is trained. Without a sink its gradient lies in a tensor of its own
+/// (`gradient`).
 class Parameter {
  public:
-  /// `used_twice`: the model uses it early and late (a tied embedding), so that its gradient is complete last.
+  /// `used_twice`: the model uses it early and late (a tied embedding), so that its gradient is
+  /// complete last.
   Parameter(std::string name, const Tensor& value, bool used_twice = false);
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;

@@ -11,11 +11,19 @@
 
 namespace zerolab {
 
-enum class CollectiveOp : uint8_t { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kBarrier };
+enum class CollectiveOp : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kReduce,
+  kBroadcast,
+  kBarrier
+};
 inline constexpr int kNumCollectiveOps = 6;
 std::string_view name_of(CollectiveOp op);
 
-/// What a collective carries: part of its identity, compared between ranks, and the key of the ledger.
+/// What a collective carries: part of its identity, compared between ranks, and the key of the
+/// ledger.
 enum class Purpose : uint8_t { kGradient, kParameter, kControl };
 std::string_view name_of(Purpose purpose);
 struct CommTag {
@@ -49,12 +57,13 @@ class CommunicationLedger {
   std::map<Key, Entry> entries_;
 };
 
-/// Collectives of one rank within one process group. All ranks of the group call the same verbs in the same order
-/// with equal sizes; a difference is an error on every rank that names both calls, a silent peer is an error after
-/// the timeout, a failed peer ends all at once: never a hang.
+/// Collectives of one rank within one process group. All ranks of the group call the same verbs in
+/// the same order with equal sizes; a difference is an error on every rank that names both calls, a
+/// silent peer is an error after the timeout, a failed peer ends all at once: never a hang.
 ///
-/// A verb is put on `stream` and ordered by it; its tensors stay untouched until the stream has passed it. Sums
-/// are made in rank order in fp32, divided by `divisor`, then rounded once: the same bits on every rank.
+/// A verb is put on `stream` and ordered by it; its tensors stay untouched until the stream has
+/// passed it. Sums are made in rank order in fp32, divided by `divisor`, then rounded once: the
+/// same bits on every rank.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -62,20 +71,27 @@ class Communicator {
   virtual int size() const = 0;
 
   /// Every rank ends with the sum of all buffers divided by `divisor`, in place. fp32.
-  virtual void all_reduce(Stream& stream, const Tensor& buffer, double divisor, const CommTag& tag) = 0;
-  /// buffer has size() equal slices; rank r's slice becomes the sum of everyone's slice r over `divisor`, in place.
-  /// The other slices keep their bytes, which mean nothing any more. fp32; throws unless size() divides numel.
-  virtual void reduce_scatter(Stream& stream, const Tensor& buffer, double divisor, const CommTag& tag) = 0;
-  /// buffer has size() equal slices; slice r of every buffer becomes rank r's slice, in place. Any dtype.
+  virtual void all_reduce(Stream& stream, const Tensor& buffer, double divisor,
+                          const CommTag& tag) = 0;
+  /// buffer has size() equal slices; rank r's slice becomes the sum of everyone's slice r over
+  /// `divisor`, in place. The other slices keep their bytes, which mean nothing any more. fp32;
+  /// throws unless size() divides numel.
+  virtual void reduce_scatter(Stream& stream, const Tensor& buffer, double divisor,
+                              const CommTag& tag) = 0;
+  /// buffer has size() equal slices; slice r of every buffer becomes rank r's slice, in place. Any
+  /// dtype.
   virtual void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) = 0;
-  /// `root`'s buffer becomes the sum of all over `divisor`; the others' keep their bytes. A pipelined chain. fp32.
-  virtual void reduce(Stream& stream, const Tensor& buffer, int root, double divisor, const CommTag& tag) = 0;
+  /// `root`'s buffer becomes the sum of all over `divisor`; the others' keep their bytes. A
+  /// pipelined chain. fp32.
+  virtual void reduce(Stream& stream, const Tensor& buffer, int root, double divisor,
+                      const CommTag& tag) = 0;
   /// Every buffer becomes `root`'s. Any dtype.
   virtual void broadcast(Stream& stream, const Tensor& buffer, int root, const CommTag& tag) = 0;
   /// Returns on the host when every rank has called it.
   virtual void barrier() = 0;
 
-  /// Ends every verb, now and later, of all ranks with an error that says that this rank failed and why.
+  /// Ends every verb, now and later, of all ranks with an error that says that this rank failed and
+  /// why.
   virtual void abort(std::string_view reason) = 0;
 
   CommunicationLedger& ledger() { return ledger_; }
@@ -84,8 +100,9 @@ class Communicator {
   CommunicationLedger ledger_;
 };
 
-/// What a rank sends for one verb on `bytes` of buffer among `size` ranks (a ring's volume, which is optimal for all_reduce,
-/// reduce_scatter and all_gather): the formula that counted bytes are held against, and what dry runs count.
+/// What a rank sends for one verb on `bytes` of buffer among `size` ranks (a ring's volume, which
+/// is optimal for all_reduce, reduce_scatter and all_gather): the formula that counted bytes are
+/// held against, and what dry runs count.
 int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root);
 
 }  // namespace zerolab

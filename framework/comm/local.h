@@ -16,7 +16,8 @@ class LocalGroup {
   ~LocalGroup();
 
   int size() const;
-  /// The communicator of `context.rank()`. Both outlive it. One a rank; called in the rank's own thread.
+  /// The communicator of `context.rank()`. Both outlive it. One a rank; called in the rank's own
+  /// thread.
   std::unique_ptr<Communicator> communicator(RankContext& context);
   /// See Communicator::abort. The first call counts.
   void abort(int rank, std::string_view reason);
@@ -29,8 +30,9 @@ class LocalGroup {
   std::unique_ptr<Shared> shared_;
 };
 
-/// Runs `body(rank)` in one thread a rank and joins them all. A rank that throws aborts the group, so that the
-/// others end too; then the first failure is thrown here. `ConfigError` stays a `ConfigError`.
+/// Runs `body(rank)` in one thread a rank and joins them all. A rank that throws aborts the group,
+/// so that the others end too; then the first failure is thrown here. `ConfigError` stays a
+/// `ConfigError`.
 void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body);
 
 }  // namespace zerolab

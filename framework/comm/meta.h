@@ -6,7 +6,8 @@
 
 namespace zerolab {
 
-/// A communicator of a dry run: rank `context.rank()` of `context.world_size()`, with no peers. It counts what the real verbs would send.
+/// A communicator of a dry run: rank `context.rank()` of `context.world_size()`, with no peers. It
+/// counts what the real verbs would send.
 std::unique_ptr<Communicator> make_meta_communicator(RankContext& context);
 
 }  // namespace zerolab

@@ -15,9 +15,10 @@ namespace zerolab {
 /// Names the random numbers of one dropout: the same bits whatever rank computes the sample.
 struct DropoutKey {
   uint64_t seed = 0;
-  uint64_t op = 0;             ///< which dropout of the model
-  int64_t first_sample = 0;    ///< global sample of the tensor's first row; outermost extent = samples
-  double probability = 0.0;    ///< of dropping
+  uint64_t op = 0;  ///< which dropout of the model
+  int64_t first_sample =
+      0;  ///< global sample of the tensor's first row; outermost extent = samples
+  double probability = 0.0;  ///< of dropping
 };
 
 /// One AdamW update over flat spans (PyTorch's AdamW; Loshchilov & Hutter 2019, algorithm 2).
@@ -38,7 +39,8 @@ struct SgdArguments {
   double gradient_scale = 1;
 };
 
-/// How a weight matrix lies in memory: [in, out] as in GPT-2's Conv1D, or [out, in] as a tied embedding.
+/// How a weight matrix lies in memory: [in, out] as in GPT-2's Conv1D, or [out, in] as a tied
+/// embedding.
 enum class WeightLayout : uint8_t { kInOut, kOutIn };
 
 /// One call of a linear kernel, by what its workspace can depend on.
@@ -56,25 +58,28 @@ struct LinearCall {
   bool operator==(const LinearCall&) const = default;
 };
 
-/// The kernels of one kind of device. Everything that touches device memory is here or in a communicator.
+/// The kernels of one kind of device. Everything that touches device memory is here or in a
+/// communicator.
 ///
-/// Contract of every kernel: shapes and dtypes were checked by the caller (`ops/`); work is put on `stream` and
-/// may run later; tensors are read and written as whole contiguous ranges; all floating tensors of a call share
-/// one dtype; outputs do not alias inputs unless a line says so. `accumulate`: add to the output instead of
-/// overwriting it, so that no zeroing pass is needed. Element bits do not depend on how a caller cuts spans,
-/// nor on the number of threads (matrix products aside: there, at a fixed number of threads).
+/// Contract of every kernel: shapes and dtypes were checked by the caller (`ops/`); work is put on
+/// `stream` and may run later; tensors are read and written as whole contiguous ranges; all
+/// floating tensors of a call share one dtype; outputs do not alias inputs unless a line says so.
+/// `accumulate`: add to the output instead of overwriting it, so that no zeroing pass is needed.
+/// Element bits do not depend on how a caller cuts spans, nor on the number of threads (matrix
+/// products aside: there, at a fixed number of threads).
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  /// False in dry runs: tensors have no memory, so that there is no use in preparing values for them.
+  /// False for a dry run, whose values mean nothing.
   virtual bool computes() const { return true; }
 
   // --- device ---
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;
   /// Called once in each rank's host thread: sets its number of OpenMP threads.
   virtual void bind_thread(int threads) const = 0;
-  virtual void copy_from_host(Stream& stream, std::span<const std::byte> source, const Tensor& out) = 0;
+  virtual void copy_from_host(Stream& stream, std::span<const std::byte> source,
+                              const Tensor& out) = 0;
   /// At once: the caller has synchronised.
   virtual void copy_to_host(const Tensor& source, std::span<std::byte> out) = 0;
 
@@ -87,87 +92,105 @@ class Backend {
   /// out[i] = a[i] + b[i mod b.numel]; out may be a.
   virtual void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) = 0;
   /// out = a * factor (+ out).
-  virtual void scale(Stream& stream, const Tensor& a, double factor, const Tensor& out, bool accumulate) = 0;
+  virtual void scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
+                     bool accumulate) = 0;
   virtual void relu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
   /// dx may be dy.
-  virtual void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate) = 0;
+  virtual void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                             bool accumulate) = 0;
   /// GELU with tanh (Hendrycks & Gimpel 2016), as GPT-2's.
   virtual void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
   /// dx may be dy.
-  virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate) = 0;
-  /// out[i] = x[i] / (1 - p) where kept, else 0: forward and backward alike; out may be x. Element i of sample s
-  /// is kept when uniform_from_bits(philox(seed ^ (op * 0x9E3779B97F4A7C15), s, i / 4)[i % 4]) >= p.
-  virtual void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out, bool accumulate) = 0;
+  virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                             bool accumulate) = 0;
+  /// out[i] = x[i] / (1 - p) where kept, else 0: forward and backward alike; out may be x. Element
+  /// i of sample s is kept when uniform_from_bits(philox(seed ^ (op * 0x9E3779B97F4A7C15), s, i /
+  /// 4)[i % 4]) >= p.
+  virtual void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out,
+                       bool accumulate) = 0;
 
   // --- linear: x [M, K], weight [K, N] or [N, K], bias [N] or undefined, out [M, N] ---
-  virtual void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
-                              const Tensor& bias, const Tensor& out) = 0;
+  virtual void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                              WeightLayout layout, const Tensor& bias, const Tensor& out) = 0;
   /// dx [M, K] (+)= dy [M, N] · weightᵀ.
-  virtual void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight, WeightLayout layout,
-                                     const Tensor& dx, bool accumulate) = 0;
+  virtual void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
+                                     WeightLayout layout, const Tensor& dx, bool accumulate) = 0;
   /// dweight (+)= xᵀ · dy, in the weight's layout.
-  virtual void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy, WeightLayout layout,
-                                      const Tensor& dweight, bool accumulate) = 0;
-  /// out [N] (+)= sum over rows of x [M, N], added in row order: the gradient of a bias or of positions.
+  virtual void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
+                                      WeightLayout layout, const Tensor& dweight,
+                                      bool accumulate) = 0;
+  /// out [N] (+)= sum over rows of x [M, N], added in row order: the gradient of a bias or of
+  /// positions.
   virtual void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) = 0;
 
-  // --- layer norm over the last extent C; weight [C], bias [C] or undefined; mean and rstd [rows] ---
-  virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  double epsilon, const Tensor& out, const Tensor& mean, const Tensor& rstd) = 0;
-  virtual void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                         const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                         bool accumulate) = 0;
+  // --- layer norm over the last extent C; mean and rstd [rows] ---
+  virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                                  const Tensor& bias, double epsilon, const Tensor& out,
+                                  const Tensor& mean, const Tensor& rstd) = 0;
+  virtual void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
+                                         const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                                         const Tensor& dx, bool accumulate) = 0;
   /// dweight and dbias [C]; either may be undefined. Rows are added in order.
-  virtual void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                              const Tensor& dy, const Tensor& dweight, bool accumulate_weight,
+  virtual void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean,
+                                              const Tensor& rstd, const Tensor& dy,
+                                              const Tensor& dweight, bool accumulate_weight,
                                               const Tensor& dbias, bool accumulate_bias) = 0;
 
-  // --- causal self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of C/num_heads,
+  // --- causal self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of
+  // C/num_heads,
   //     scores scaled by 1/sqrt(C/num_heads); log_sum_exp [B, num_heads, T] ---
-  virtual void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
-                                 const Tensor& log_sum_exp) = 0;
-  virtual void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out, const Tensor& log_sum_exp,
-                                  const Tensor& dy, int64_t num_heads, const Tensor& dqkv, bool accumulate) = 0;
+  virtual void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                                 const Tensor& out, const Tensor& log_sum_exp) = 0;
+  virtual void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                                  const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
+                                  const Tensor& dqkv, bool accumulate) = 0;
 
   // --- embedding: indices [M] int32 within [0, V), table [V, C], out [M, C] ---
-  virtual void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table, const Tensor& out) = 0;
-  /// dtable (+)= rows of dy, added in index order; without `accumulate` rows that no index names become 0.
-  virtual void embedding_backward(Stream& stream, const Tensor& indices, const Tensor& dy, const Tensor& dtable,
-                                  bool accumulate) = 0;
+  virtual void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
+                                 const Tensor& out) = 0;
+  /// dtable (+)= rows of dy, added in index order; without `accumulate` rows that no index names
+  /// become 0.
+  virtual void embedding_backward(Stream& stream, const Tensor& indices, const Tensor& dy,
+                                  const Tensor& dtable, bool accumulate) = 0;
 
   // --- losses ---
-  /// logits [M, V], targets [M] int32; log_sum_exp [M]; loss: one element, the mean over rows (summed in fp64, in order).
+  /// logits [M, V], targets [M] int32; log_sum_exp [M]; loss: one element, the mean over rows
+  /// (summed in fp64, in order).
   virtual void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
                                      const Tensor& log_sum_exp, const Tensor& loss) = 0;
-  /// Overwrites the logits with their gradient: (softmax - onehot) * dloss / M. dloss has one element.
+  /// Overwrites the logits with their gradient: (softmax - onehot) * dloss / M. dloss has one
+  /// element.
   virtual void cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
                                       const Tensor& log_sum_exp, const Tensor& logits) = 0;
   /// loss = mean of (prediction - target)^2.
-  virtual void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target, const Tensor& loss) = 0;
-  virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction, const Tensor& target,
-                            const Tensor& dprediction, bool accumulate) = 0;
+  virtual void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
+                           const Tensor& loss) = 0;
+  virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
+                            const Tensor& target, const Tensor& dprediction, bool accumulate) = 0;
 
   // --- optimizer steps over flat fp32 spans, each element by itself ---
-  virtual void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient, const Tensor& parameter,
-                     const Tensor& exp_avg, const Tensor& exp_avg_sq) = 0;
+  virtual void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
+                     const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) = 0;
   /// `momentum_buffer` is undefined without momentum.
-  virtual void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient, const Tensor& parameter,
-                   const Tensor& momentum_buffer) = 0;
+  virtual void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
+                   const Tensor& parameter, const Tensor& momentum_buffer) = 0;
 
   // --- gradient statistics (core/exact_sum.h) ---
-  /// Adds the squares of `gradient` (flat fp32) to `statistics` (int64, `kStatisticsWords`): each block of `block` elements
-  /// is summed in fp64 in element order, and the block sums are added exactly. A non-finite element at i makes
-  /// the first-non-finite word min(itself, base_index + i), its kind word follow, and its block is left out.
-  virtual void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block, int64_t base_index,
-                                   const Tensor& statistics) = 0;
+  /// Adds the squares of `gradient` (flat fp32) to `statistics` (int64, `kStatisticsWords`): each
+  /// block of `block` elements is summed in fp64 in element order, and the block sums are added
+  /// exactly. A non-finite element at i makes the first-non-finite word min(itself, base_index +
+  /// i), its kind word follow, and its block is left out.
+  virtual void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
+                                   int64_t base_index, const Tensor& statistics) = 0;
 
   // --- collectives' arithmetic on one host (comm/local.h) ---
-  /// out[i] = (sources[0][i] + sources[1][i] + … in this order) / divisor, fp32, at once in the calling thread.
-  /// out may be one of the sources.
-  virtual void reduce_in_order(std::span<const float* const> sources, double divisor, std::span<float> out) = 0;
+  /// out[i] = (sources[0][i] + sources[1][i] + … in this order) / divisor, fp32, at once in the
+  /// calling thread. out may be one of the sources.
+  virtual void reduce_in_order(std::span<const float* const> sources, double divisor,
+                               std::span<float> out) = 0;
 
-  /// Bytes that a linear kernel takes from the ledger's workspace while it is launched. The meta backend asks
-  /// the backend that it stands for.
+  /// Bytes that a linear kernel takes from the ledger's workspace while it is launched. The meta
+  /// backend asks the backend that it stands for.
   virtual int64_t linear_workspace(const LinearCall& /*call*/) const { return 0; }
 };
 

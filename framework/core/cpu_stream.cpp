@@ -134,7 +134,8 @@ void LazyScheduler::run_until(const std::function<bool()>& done) {
         runnable.push_back(stream);
       }
     }
-    require(!runnable.empty(), "stream", "a wait can never end: every stream waits for an event that no work completes");
+    require(!runnable.empty(), "stream",
+            "a wait can never end: every stream waits for an event that no work completes");
     LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
     const LazyStream::Item item = std::move(chosen->items_.front());
     chosen->items_.pop_front();
@@ -150,7 +151,9 @@ LazyStream::LazyStream(LazyScheduler& scheduler) : CpuStream(false), scheduler_(
 
 LazyStream::~LazyStream() { std::erase(scheduler_.streams_, this); }
 
-void LazyStream::enqueue(std::function<void()> work) { items_.push_back({std::move(work), Event()}); }
+void LazyStream::enqueue(std::function<void()> work) {
+  items_.push_back({std::move(work), Event()});
+}
 
 Event LazyStream::record() {
   auto state = std::make_shared<LazyEvent>(scheduler_);

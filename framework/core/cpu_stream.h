@@ -11,11 +11,12 @@
 
 namespace zerolab {
 
-/// A stream whose work is host functions. Backends of the CPU put their kernels in it with `launch`.
+/// A stream whose work is host functions. Backends of the CPU put their kernels in it with
+/// `launch`.
 class CpuStream : public Stream {
  public:
-  /// Runs `work` now, or queues it behind the earlier work. `work` must not own tensors: it captures raw
-  /// pointers, whose memory is freed in stream order.
+  /// Runs `work` now, or queues it behind the earlier work. `work` must not own tensors: it
+  /// captures raw pointers, whose memory is freed in stream order.
   template <typename Work>
   void launch(Work&& work) {
     if (immediate_) {
@@ -48,8 +49,8 @@ class ImmediateStream final : public CpuStream {
   void enqueue(std::function<void()> work) override { work(); }
 };
 
-/// Runs its work in a thread of its own, so that communication really overlaps with computation. After work
-/// has thrown, later work is dropped and the exception is rethrown at every wait.
+/// Runs its work in a thread of its own, so that communication really overlaps with computation.
+/// After work has thrown, later work is dropped and the exception is rethrown at every wait.
 class WorkerStream final : public CpuStream {
  public:
   WorkerStream();
@@ -69,9 +70,9 @@ class WorkerStream final : public CpuStream {
 
 class LazyStream;
 
-/// Executes the lazy streams of one rank, in its host thread, only as far as a wait demands and in a
-/// seeded random order that keeps stream order and event waits and nothing else. Correct code gives the
-/// same bits under every seed; a missing event does not.
+/// Executes the lazy streams of one rank, in its host thread, only as far as a wait demands and in
+/// a seeded random order that keeps stream order and event waits and nothing else. Correct code
+/// gives the same bits under every seed; a missing event does not.
 class LazyScheduler {
  public:
   explicit LazyScheduler(uint64_t seed) : seed_(seed) {}

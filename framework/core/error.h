@@ -9,7 +9,8 @@
 namespace zerolab {
 
 /// Any fault that a user can cause or must know of. The text reads
-/// `[component] what; got …, expected …; hint`. Nothing in zerolab exits, aborts or asserts on user input.
+/// `[component] what; got …, expected …; hint`. Nothing in zerolab exits, aborts or asserts on user
+/// input.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view component, std::string_view message)
@@ -24,7 +25,8 @@ class ConfigError : public Error {
 
 /// Throws `Error` with a formatted message.
 template <typename... Args>
-[[noreturn]] void fail(std::string_view component, fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void fail(std::string_view component, fmt::format_string<Args...> format,
+                       Args&&... args) {
   throw Error(component, fmt::format(format, std::forward<Args>(args)...));
 }
 

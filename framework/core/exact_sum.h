@@ -7,10 +7,10 @@
 
 namespace zerolab {
 
-/// A sum of non-negative doubles without any rounding: a fixed-point number over fp64's whole range, held
-/// as 32-bit digits in 64-bit words so that carries can wait. Addition is exact, hence associative: partial
-/// sums may be made anywhere, in any order, by any number of ranks, and merged by adding words. (Kulisch's
-/// accumulator; "Computer Arithmetic and Validity", 2008.)
+/// A sum of non-negative doubles without any rounding: a fixed-point number over fp64's whole
+/// range, held as 32-bit digits in 64-bit words so that carries can wait. Addition is exact, hence
+/// associative: partial sums may be made anywhere, in any order, by any number of ranks, and merged
+/// by adding words. (Kulisch's accumulator; "Computer Arithmetic and Validity", 2008.)
 inline constexpr int kExactSumWords = 70;
 
 /// Words of gradient statistics: the exact sum, then the first non-finite element's index and kind.
@@ -20,13 +20,15 @@ inline constexpr int kStatisticsWords = kExactSumWords + 2;
 inline constexpr int64_t kAllFinite = std::numeric_limits<int64_t>::max();
 enum NonFiniteKind : int64_t { kNone = 0, kInfinity = 1, kNaN = 2 };
 
-/// words += value; value is finite and >= 0. A word takes 2^31 additions before `normalize_exact_sum` is due.
+/// words += value; value is finite and >= 0. A word takes 2^31 additions before
+/// `normalize_exact_sum` is due.
 inline void add_exactly(std::span<int64_t> words, double value) {
   if (value == 0.0) {
     return;
   }
   int exponent = 0;
-  // value = mantissa * 2^(exponent - 53), with an integer mantissa below 2^53; bit 0 of the sum is 2^-1126.
+  // value = mantissa * 2^(exponent - 53), with an integer mantissa below 2^53; bit 0 of the sum is
+  // 2^-1126.
   const auto mantissa = static_cast<uint64_t>(std::ldexp(std::frexp(value, &exponent), 53));
   const int position = exponent - 53 + 1126;
   const int word = position / 32;
@@ -65,8 +67,10 @@ inline double round_exact_sum(std::span<int64_t> words) {
   for (int i = top - 3; i >= 0; --i) {
     sticky = sticky || words[i] != 0;
   }
-  // The conversion of a 128-bit integer rounds once to nearest-even; the sticky bit breaks false ties.
-  return std::ldexp(static_cast<double>(head << 1 | static_cast<unsigned>(sticky)), (top - 2) * 32 - 1126 - 1);
+  // The conversion of a 128-bit integer rounds once to nearest-even; the sticky bit breaks false
+  // ties.
+  return std::ldexp(static_cast<double>(head << 1 | static_cast<unsigned>(sticky)),
+                    (top - 2) * 32 - 1126 - 1);
 }
 
 }  // namespace zerolab

@@ -5,9 +5,9 @@
 
 namespace zerolab {
 
-/// Philox4x32-10, a counter-based random generator (Salmon et al., "Parallel Random Numbers: As Easy as
-/// 1, 2, 3", SC 2011). It has no state: (key, counter) gives four 32-bit words, so the same element
-/// gets the same number on any rank, thread or device.
+/// Philox4x32-10, a counter-based random generator (Salmon et al., "Parallel Random Numbers: As
+/// Easy as 1, 2, 3", SC 2011). It has no state: (key, counter) gives four 32-bit words, so the same
+/// element gets the same number on any rank, thread or device.
 inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);

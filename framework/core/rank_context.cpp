@@ -20,7 +20,8 @@ RankContext::RankContext(const RankOptions& options, Backend& backend)
 }
 
 RankContext::~RankContext() {
-  // Frees that a lazy stream still holds must run; what failed has been reported at an earlier wait.
+  // Frees that a lazy stream still holds must run; what failed has been reported at an earlier
+  // wait.
   try {
     communication_ = nullptr;
     compute_->synchronize();
@@ -37,6 +38,13 @@ Stream& RankContext::communication() {
     }
   }
   return *communication_;
+}
+
+void RankContext::wait_for_communication(const Event& event, std::string_view name, int bucket) {
+  if (!event.is_complete()) {
+    const ScopedSpan span(recorder_, SpanKind::kCommExposed, name, bucket);
+    compute_->wait(event);
+  }
 }
 
 }  // namespace zerolab

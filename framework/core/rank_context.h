@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "framework/core/recorder.h"
 #include "framework/core/stream.h"
@@ -29,8 +30,8 @@ struct RankOptions {
   uint64_t lazy_seed = 0;
 };
 
-/// All that one rank has for itself: device, memory, streams, recorder. There is no other mutable global
-/// state. It is driven by one host thread and outlives every tensor made in it.
+/// All that one rank has for itself: device, memory, streams, recorder. There is no other mutable
+/// global state. It is driven by one host thread and outlives every tensor made in it.
 class RankContext {
  public:
   /// `backend` is stateless between ranks' calls and may be shared; it outlives the context.
@@ -49,6 +50,10 @@ class RankContext {
   Stream& compute() const { return *compute_; }
   /// The communication stream; its worker thread starts at the first call.
   Stream& communication();
+
+  /// Makes the compute stream wait for communication; if it stands still for that, the time is
+  /// recorded as exposed.
+  void wait_for_communication(const Event& event, std::string_view name, int bucket);
 
   /// The category that new tensors get, and whether ops record gradients: set by the scopes below.
   Category category() const { return category_; }

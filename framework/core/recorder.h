@@ -32,11 +32,13 @@ struct Span {
   Clock::time_point begin;
   Clock::time_point end;
 
-  double milliseconds() const { return std::chrono::duration<double, std::milli>(end - begin).count(); }
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(end - begin).count();
+  }
 };
 
-/// The spans of one rank since the last `take`: the one source of every time in logs, tables and traces.
-/// Thread-safe: the communication stream records from its own thread.
+/// The spans of one rank since the last `take`: the one source of every time in logs, tables and
+/// traces. Thread-safe: the communication stream records from its own thread.
 class Recorder {
  public:
   void add(const Span& span);

@@ -5,7 +5,8 @@
 namespace zerolab {
 
 Shape::Shape(std::initializer_list<int64_t> extents) : rank_(static_cast<int>(extents.size())) {
-  require(rank_ <= kMaxRank, "shape", "too many extents; got {}, expected at most {}", rank_, kMaxRank);
+  require(rank_ <= kMaxRank, "shape", "too many extents; got {}, expected at most {}", rank_,
+          kMaxRank);
   int axis = 0;
   for (const int64_t extent : extents) {
     require(extent >= 0, "shape", "negative extent; got {}", extent);

@@ -11,7 +11,8 @@ namespace zerolab {
 
 class RankContext;
 
-/// A block of one rank's memory in the context's current category; tensors share it and see ranges of it.
+/// A block of one rank's memory in the context's current category; tensors share it and see ranges
+/// of it.
 class Storage {
  public:
   Storage(RankContext& context, const Shape& shape, DType dtype);

@@ -31,14 +31,15 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
-/// An ordered queue of device work. Work of one stream runs in order; between streams only events order it.
-/// A stream is driven by its rank's host thread alone.
+/// An ordered queue of device work. Work of one stream runs in order; between streams only events
+/// order it. A stream is driven by its rank's host thread alone.
 class Stream {
  public:
   virtual ~Stream() = default;
   /// Marks the end of all work launched so far.
   virtual Event record() = 0;
-  /// Work launched from now on starts only after `event`. Does not block the host where the device can wait.
+  /// Work launched from now on starts only after `event`. Does not block the host where the device
+  /// can wait.
   virtual void wait(const Event& event) = 0;
   /// Blocks the host until all launched work is done; rethrows what it threw.
   virtual void synchronize() = 0;

@@ -46,7 +46,8 @@ Tensor Tensor::from_host(RankContext& context, const Shape& shape, std::span<con
 }
 
 Tensor Tensor::view(const Shape& shape) const {
-  require(shape.numel() == numel(), "tensor", "a view must keep the number of elements; got {}, expected {} as in {}",
+  require(shape.numel() == numel(), "tensor",
+          "a view must keep the number of elements; got {}, expected {} as in {}",
           shape.to_string(), numel(), shape_.to_string());
   Tensor result = *this;
   result.shape_ = shape;
@@ -55,8 +56,8 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::range(int64_t begin, int64_t numel) const {
   require(begin >= 0 && numel >= 0 && begin + numel <= this->numel(), "tensor",
-          "range outside the tensor; got [{}, {}), expected within {} elements", begin, begin + numel,
-          this->numel());
+          "range outside the tensor; got [{}, {}), expected within {} elements", begin,
+          begin + numel, this->numel());
   Tensor result = detached();
   result.byte_offset_ += begin * size_of(dtype_);
   result.shape_ = Shape{numel};
@@ -64,7 +65,8 @@ Tensor Tensor::range(int64_t begin, int64_t numel) const {
 }
 
 Tensor Tensor::reinterpret(DType dtype) const {
-  require(bytes() % size_of(dtype) == 0, "tensor", "{} bytes are no whole number of {}", bytes(), name_of(dtype));
+  require(bytes() % size_of(dtype) == 0, "tensor", "{} bytes are no whole number of {}", bytes(),
+          name_of(dtype));
   Tensor result = detached();
   result.shape_ = Shape{bytes() / size_of(dtype)};
   result.dtype_ = dtype;
@@ -94,8 +96,8 @@ std::vector<T> Tensor::to_host() const {
 template <typename T>
 void Tensor::copy_to_host(std::span<T> out) const {
   require_dtype<T>(*this);
-  require(static_cast<int64_t>(out.size()) == numel(), "tensor", "wrong room on the host; got {}, expected {}",
-          out.size(), numel());
+  require(static_cast<int64_t>(out.size()) == numel(), "tensor",
+          "wrong room on the host; got {}, expected {}", out.size(), numel());
   context().backend().copy_to_host(*this, std::as_writable_bytes(out));
 }
 
@@ -112,6 +114,7 @@ std::byte* Tensor::raw() const {
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const float>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const double>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int32_t>);
+template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int64_t>);
 template std::vector<float> Tensor::to_host() const;
 template std::vector<double> Tensor::to_host() const;
 template std::vector<int32_t> Tensor::to_host() const;

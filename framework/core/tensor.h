@@ -15,8 +15,8 @@ namespace autograd {
 class Node;
 }
 
-/// A handle to a contiguous, row-major range of a storage. Copies share memory; a default tensor is empty.
-/// `producer` is the autograd node that made it, if gradients flow through it.
+/// A handle to a contiguous, row-major range of a storage. Copies share memory; a default tensor is
+/// empty. `producer` is the autograd node that made it, if gradients flow through it.
 class Tensor {
  public:
   Tensor() = default;

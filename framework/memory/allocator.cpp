@@ -14,7 +14,9 @@ namespace {
 constexpr int64_t kBlockAlignment = 64;
 constexpr int kPoisonByte = 0xFF;  // all ones is a NaN in fp32 and fp64
 
-int64_t rounded(int64_t bytes) { return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment; }
+int64_t rounded(int64_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
 
 }  // namespace
 
@@ -26,8 +28,8 @@ void* CpuAllocator::allocate(int64_t bytes, Category category, const Shape& shap
   void* block = std::aligned_alloc(kBlockAlignment, rounded(bytes));
   if (block == nullptr) {
     ledger_.remove(category, bytes);
-    fail("memory", "the system has no {} bytes of {} for a tensor {} of {}\n{}", bytes, name_of(category), shape.to_string(), name_of(dtype),
-         ledger_.to_string());
+    fail("memory", "the system has no {} bytes of {} for a tensor {} of {}\n{}", bytes,
+         name_of(category), shape.to_string(), name_of(dtype), ledger_.to_string());
   }
   if (poison_) {
     std::memset(block, kPoisonByte, bytes);

@@ -13,10 +13,11 @@ class Stream;
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// At least `bytes` bytes, 64-byte aligned. Throws `Error` when the ledger's limit or the device is exhausted.
+  /// At least `bytes` bytes, 64-byte aligned. Throws `Error` when the ledger's limit or the device
+  /// is exhausted.
   virtual void* allocate(int64_t bytes, Category category, const Shape& shape, DType dtype) = 0;
-  /// Gives back at once in the ledger, and in the order of `stream` on the device: work already launched there
-  /// may still use the block; work of another stream must have been waited for.
+  /// Gives back at once in the ledger, and in the order of `stream` on the device: work already
+  /// launched there may still use the block; work of another stream must have been waited for.
   virtual void free(void* block, int64_t bytes, Category category, Stream& stream) = 0;
 };
 
@@ -43,8 +44,9 @@ class MetaAllocator final : public Allocator {
   MemoryLedger& ledger_;
 };
 
-/// Tells the C library to keep large blocks rather than give them back to the kernel: a training step frees and
-/// takes the same sizes again, and every return would cost its page faults. To be called once, before threads.
+/// Tells the C library to keep large blocks rather than give them back to the kernel: a training
+/// step frees and takes the same sizes again, and every return would cost its page faults. To be
+/// called once, before threads.
 void keep_large_blocks();
 
 }  // namespace zerolab

@@ -9,8 +9,8 @@ std::string table_of(const MemoryLedger::Snapshot& bytes) {
   std::string text = fmt::format("{:<18}{:>16}{:>16}\n", "category", "bytes now", "bytes at peak");
   for (int i = 0; i < kNumCategories; ++i) {
     if (bytes.peak[i] > 0) {
-      text += fmt::format("{:<18}{:>16}{:>16}\n", name_of(static_cast<Category>(i)), bytes.current[i],
-                          bytes.at_total_peak[i]);
+      text += fmt::format("{:<18}{:>16}{:>16}\n", name_of(static_cast<Category>(i)),
+                          bytes.current[i], bytes.at_total_peak[i]);
     }
   }
   return text + fmt::format("{:<18}{:>16}{:>16}\n", "total", bytes.total, bytes.total_peak);
@@ -20,8 +20,9 @@ std::string table_of(const MemoryLedger::Snapshot& bytes) {
 
 std::string_view name_of(Category category) {
   constexpr std::string_view kNames[kNumCategories] = {
-      "parameters",  "gradients", "gradient_buckets", "master_weights", "optimizer_state", "activations",
-      "logits",      "workspace", "communication",    "control",        "checkpoint"};
+      "parameters",      "gradients",   "gradient_buckets", "master_weights",
+      "optimizer_state", "activations", "logits",           "workspace",
+      "communication",   "control",     "checkpoint"};
   return kNames[static_cast<int>(category)];
 }
 
@@ -29,9 +30,11 @@ void MemoryLedger::add(Category category, int64_t bytes, const Shape& shape, DTy
   const std::lock_guard lock(mutex_);
   if (limit_ > 0 && bytes_.total + bytes > limit_) {
     fail("memory",
-         "out of memory: {} bytes of {} for a tensor {} of {}; got {} bytes in use, expected at most {} (launch.memory_limit); "
+         "out of memory: {} bytes of {} for a tensor {} of {}; got {} bytes in use, expected at "
+         "most {} (launch.memory_limit); "
          "use a smaller model or micro-batch, more ranks, or a higher zero.stage\n{}",
-         bytes, name_of(category), shape.to_string(), name_of(dtype), bytes_.total, limit_, table_of(bytes_));
+         bytes, name_of(category), shape.to_string(), name_of(dtype), bytes_.total, limit_,
+         table_of(bytes_));
   }
   const int index = static_cast<int>(category);
   bytes_.current[index] += bytes;

@@ -32,8 +32,8 @@ std::string_view name_of(Category category);
 /// Bytes by category at one moment.
 using CategoryBytes = std::array<int64_t, kNumCategories>;
 
-/// The bytes that one rank holds: now, each category's peak, and what each category held when the total
-/// was at its peak. Thread-safe.
+/// The bytes that one rank holds: now, each category's peak, and what each category held when the
+/// total was at its peak. Thread-safe.
 class MemoryLedger {
  public:
   struct Snapshot {

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "framework/comm/communicator.h"
+#include "framework/core/rank_context.h"
+#include "optim/optimizer.h"
+#include "zero/gradient_buckets.h"
+#include "zero/gradient_reducer.h"
+#include "zero/layout.h"
+#include "zero/options.h"
+#include "zero/partitioned_optimizer.h"
+
+namespace zerolab::zero {
+
+/// Why a step was skipped: the first non-finite element of the reduced gradients.
+struct NonFinite {
+  std::string parameter;
+  int64_t index = 0;  ///< within the parameter
+  int owner_rank = 0;
+  std::string kind;  ///< "inf" or "NaN"
+};
+
+/// What all ranks know, with the same bits, after a step.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the global batch
+  double gradient_norm = 0.0;  ///< before clipping; not finite when skipped
+  int64_t tokens = 0;          ///< of all ranks
+  bool stop = false;           ///< some rank asked to stop
+  std::optional<NonFinite> skipped;
+};
+
+/// The data-parallel engine. One code path serves DDP, ZeRO-1 and ZeRO-2: flat buffer, buckets and
+/// layout are the same, a stage only says what is partitioned (`Partitioning`).
+///
+///     for each micro-batch m:  engine.begin_micro_batch();  engine.backward(loss);
+///     engine.end_micro_batch(); engine.step({...});
+///
+/// Driven by the rank's host thread. At a fixed number of ranks, loss and weights are the same bits
+/// under every stage, bucket size and overlap setting (with several micro-batches: given
+/// `reduce_each_micro_batch`).
+class Engine {
+ public:
+  /// Moves the parameters that are not frozen into a flat buffer, in `parameters`' order; frozen
+  /// ones stay where they are and have no gradient, state or communication. Throws when the ranks'
+  /// layouts differ. Everything outlives it.
+  Engine(RankContext& context, Communicator& communicator,
+         const std::vector<Parameter*>& parameters, const optim::Optimizer& optimizer,
+         const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void begin_micro_batch();
+  /// Adds the gradients of `loss` (one element: a mean over the micro-batch) over the number of
+  /// micro-batches. Reductions start during the backward declared `final_one`: the micro-batch's
+  /// last.
+  void backward(const Tensor& loss, bool final_one = true);
+  void end_micro_batch();
+
+  struct StepArguments {
+    double learning_rate = 0.0;
+    int64_t tokens = 0;  ///< that this rank has trained on since the last step
+    bool stop = false;   ///< this rank asks all to stop
+  };
+  /// Norm, clipping, update, gather. A step whose gradients are not finite changes nothing and says
+  /// so; throws `Error` after `max_skipped_steps` of them in a row. Waits on the host for the
+  /// control collective.
+  StepResult step(const StepArguments& arguments);
+
+  /// Makes the compute stream wait for gathers that may still be filling parameters.
+  void wait_for_parameters();
+
+  /// Updates made: the optimizer's step. Skipped ones do not count.
+  int64_t updates() const { return updates_; }
+  const Layout& layout() const { return layout_; }
+  const EngineOptions& options() const { return options_; }
+  const PartitionedOptimizer& optimizer() const { return *optimizer_; }
+  const GradientBuckets& buckets() const { return *buckets_; }
+  /// The parameters' flat buffer.
+  const Tensor& flat_parameters() const { return flat_parameters_; }
+
+ private:
+  void flatten_parameters();
+  void compare_layouts();
+  StepResult exchange_control(const StepArguments& arguments);
+
+  RankContext& context_;
+  Communicator& communicator_;
+  EngineOptions options_;
+  std::vector<Parameter*> parameters_;
+  Layout layout_;
+  Tensor flat_parameters_;
+  Tensor gradients_;  ///< kept until the step: flat, or this rank's partition
+  Tensor control_;    ///< int64 [world_size × control words]
+  std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<PartitionedOptimizer> optimizer_;
+  int micro_batch_ = 0;
+  bool in_micro_batch_ = false;
+  bool loss_recorded_ = false;
+  int64_t updates_ = 0;
+  int skipped_in_a_row_ = 0;
+};
+
+}  // namespace zerolab::zero

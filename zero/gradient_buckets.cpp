@@ -1,0 +1,157 @@
+#include "zero/gradient_buckets.h"
+
+#include <algorithm>
+
+#include "framework/core/backend.h"
+#include "framework/core/error.h"
+
+namespace zerolab::zero {
+namespace {
+
+/// One being filled, one being reduced.
+constexpr int kOrdinaryBuffers = 2;
+
+}  // namespace
+
+GradientBuckets::GradientBuckets(RankContext& context, const Layout& layout,
+                                 const EngineOptions& options, std::vector<Parameter*> parameters,
+                                 const Tensor& flat_gradients, GradientReducer& reducer)
+    : context_(context),
+      layout_(layout),
+      options_(options),
+      parameters_(std::move(parameters)),
+      reducer_(reducer),
+      buckets_(layout.buckets().size()),
+      contributed_(parameters_.size()),
+      completed_(parameters_.size()) {
+  for (size_t index = 0; index < parameters_.size(); ++index) {
+    index_of_[parameters_[index]] = static_cast<int>(index);
+    parameters_[index]->set_sink(this);
+  }
+  if (!options_.buffered()) {
+    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      const Bucket& place = layout_.buckets()[bucket];
+      buckets_[bucket].memory = flat_gradients.range(place.offset, place.numel);
+      zero_padding(static_cast<int>(bucket));
+    }
+  }
+}
+
+GradientBuckets::~GradientBuckets() {
+  for (Parameter* parameter : parameters_) {
+    parameter->set_sink(nullptr);
+  }
+}
+
+void GradientBuckets::begin_micro_batch(int index, int count) {
+  micro_batch_ = index;
+  last_micro_batch_ = index == count - 1;
+  final_backward_ = false;
+  next_bucket_ = 0;
+  std::fill(completed_.begin(), completed_.end(), 0);
+  if (index == 0 || options_.buffered()) {
+    std::fill(contributed_.begin(), contributed_.end(), 0);
+  }
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    buckets_[bucket].incomplete = static_cast<int>(layout_.buckets()[bucket].parameters.size());
+  }
+}
+
+autograd::Destination GradientBuckets::open(Parameter& parameter) {
+  const int index = index_of_.at(&parameter);
+  require(!completed_[index], "zero",
+          "the gradient of {} arrived after it was reduced; declare only the micro-batch's last "
+          "backward final",
+          parameter.name());
+  const ParameterRange& range = layout_.ranges()[index];
+  State& bucket = buckets_[range.bucket];
+  if (!bucket.memory.defined()) {
+    allocate(range.bucket, index);
+  }
+  const bool accumulate = contributed_[index] != 0;
+  contributed_[index] = 1;
+  return {bucket.memory.range(range.offset - layout_.buckets()[range.bucket].offset, range.numel)
+              .view(parameter.shape()),
+          accumulate};
+}
+
+void GradientBuckets::ready(Parameter& parameter) {
+  if (final_backward_ && reduces_now()) {
+    complete(index_of_.at(&parameter));
+  }
+}
+
+void GradientBuckets::end_micro_batch() {
+  if (!reduces_now()) {
+    return;
+  }
+  Backend& backend = context_.backend();
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const int parameter : bucket.parameters) {
+      if (completed_[parameter]) {
+        continue;
+      }
+      if (!contributed_[parameter]) {
+        backend.fill(context_.compute(), open(*parameters_[parameter]).tensor, 0.0);
+      }
+      complete(parameter);
+    }
+  }
+}
+
+bool GradientBuckets::is_ordinary(int bucket) const {
+  return !layout_.parameters()[layout_.buckets()[bucket].parameters.front()].own_bucket;
+}
+
+void GradientBuckets::complete(int parameter) {
+  completed_[parameter] = 1;
+  --buckets_[layout_.ranges()[parameter].bucket].incomplete;
+  while (next_bucket_ < static_cast<int>(buckets_.size()) &&
+         buckets_[next_bucket_].incomplete == 0) {
+    const int bucket = next_bucket_++;
+    if (!options_.buffered()) {
+      reducer_.reduce(bucket, buckets_[bucket].memory, false);
+      continue;
+    }
+    open_buffers_ -= is_ordinary(bucket) ? 1 : 0;
+    reducer_.reduce(bucket, std::move(buckets_[bucket].memory), micro_batch_ > 0);
+    buckets_[bucket].memory = Tensor();
+  }
+}
+
+void GradientBuckets::allocate(int bucket, int parameter) {
+  if (is_ordinary(bucket)) {
+    while (open_buffers_ + reducer_.in_flight() >= kOrdinaryBuffers && reducer_.in_flight() > 0) {
+      reducer_.retire_oldest();
+    }
+    // Waiting for an open bucket could wait for ever: it may be completed only after this one.
+    if (open_buffers_ >= kOrdinaryBuffers) {
+      ++excess_buffers_;
+      excess_parameter_ = parameter;
+    }
+    ++open_buffers_;
+  }
+  const CategoryScope scope(context_, Category::kGradientBuckets);
+  buckets_[bucket].memory =
+      Tensor::empty(context_, Shape{layout_.buckets()[bucket].numel}, DType::kFloat32);
+  zero_padding(bucket);
+}
+
+void GradientBuckets::zero_padding(int bucket) {
+  const Bucket& place = layout_.buckets()[bucket];
+  int64_t end_of_last = 0;
+  const auto zero_up_to = [&](int64_t begin) {
+    if (begin > end_of_last) {
+      context_.backend().fill(context_.compute(),
+                              buckets_[bucket].memory.range(end_of_last, begin - end_of_last), 0.0);
+    }
+  };
+  for (const int parameter : place.parameters) {
+    const ParameterRange& range = layout_.ranges()[parameter];
+    zero_up_to(range.offset - place.offset);
+    end_of_last = range.offset - place.offset + range.numel;
+  }
+  zero_up_to(place.numel);
+}
+
+}  // namespace zerolab::zero

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zerolab::zero {
+
+/// A parameter as the layout sees it.
+struct LayoutParameter {
+  std::string name;
+  int64_t numel = 0;
+  /// Its gradient is complete long after its first contribution (a tied embedding): it gets a
+  /// bucket of its own.
+  bool own_bucket = false;
+};
+
+struct LayoutOptions {
+  int world_size = 1;
+  int64_t bucket_size = 0;  ///< elements; see `auto_bucket_size`
+  int64_t alignment = 128;  ///< elements, the same for every dtype
+};
+
+/// min(5e8, max(2^16, num_params / 16)) elements: a small model still has several buckets, so that
+/// communication can overlap.
+int64_t auto_bucket_size(int64_t num_params);
+
+/// A part of a bucket that one rank owns: a shard.
+struct Slice {
+  int owner = 0;
+  int64_t bucket_offset = 0;     ///< from the bucket's begin
+  int64_t partition_offset = 0;  ///< in the owner's partition
+  int64_t numel = 0;
+};
+
+/// A run of the flat buffer whose gradients are reduced together.
+struct Bucket {
+  int64_t offset = 0;  ///< in the flat buffer
+  int64_t numel = 0;   ///< padding included
+  std::vector<int> parameters;
+  std::vector<Slice> slices;
+};
+
+/// Where a parameter lies.
+struct ParameterRange {
+  int bucket = 0;
+  int64_t offset = 0;  ///< in the flat buffer; a multiple of the alignment
+  int64_t numel = 0;
+};
+
+/// A run of one parameter's elements within one slice: what an optimizer or a norm works on. Holds
+/// no padding.
+struct Segment {
+  int parameter = 0;
+  int64_t flat_offset = 0;
+  int64_t partition_offset = 0;
+  int64_t numel = 0;
+};
+
+/// The whole map of ZeRO, as plain data: parameter → flat buffer → buckets → slices → partitions.
+/// Every stage uses the same one; a stage only chooses which buffers have the flat buffer's size
+/// and which the partition's.
+///
+/// Buckets hold parameters in reverse order of registration, the order in which a backward
+/// completes gradients. A bucket closes when the next parameter would pass `bucket_size`; a larger
+/// parameter has a bucket of its own, unsplit. Every parameter starts at a multiple of the
+/// alignment, every bucket is padded to a multiple of world_size × alignment, and rank r owns the
+/// r-th of its equal slices (the `bucketed` layout).
+class Layout {
+ public:
+  /// Throws `Error` for a non-positive world size, bucket size or alignment.
+  Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& options);
+
+  const LayoutOptions& options() const { return options_; }
+  const std::vector<LayoutParameter>& parameters() const { return parameters_; }
+  const std::vector<ParameterRange>& ranges() const { return ranges_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  int64_t num_params() const { return num_params_; }             ///< Ψ
+  int64_t flat_numel() const { return flat_numel_; }             ///< Ψ + padding
+  int64_t padding() const { return flat_numel_ - num_params_; }  ///< elements
+  int64_t partition_numel() const { return flat_numel_ / options_.world_size; }
+
+  /// What `rank` owns, in flat order.
+  std::vector<Segment> segments(int rank) const;
+  /// Every parameter whole; partition_offset = flat_offset: what a rank owns when nothing is
+  /// partitioned.
+  std::vector<Segment> all_segments() const;
+  /// Index of the parameter that holds element `flat_offset`; throws for padding.
+  int parameter_at(int64_t flat_offset) const;
+
+  /// Equal hashes: equal maps. Compared across ranks before the first step.
+  uint64_t hash() const;
+  /// The map as a table, one line a bucket.
+  std::string to_string() const;
+
+ private:
+  void close_bucket(Bucket& bucket);
+
+  LayoutOptions options_;
+  std::vector<LayoutParameter> parameters_;
+  std::vector<ParameterRange> ranges_;
+  std::vector<Bucket> buckets_;
+  int64_t num_params_ = 0;
+  int64_t flat_numel_ = 0;
+};
+
+}  // namespace zerolab::zero

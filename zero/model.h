@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "framework/memory/ledger.h"
+#include "zero/layout.h"
+#include "zero/options.h"
+
+namespace zerolab::zero {
+
+/// Bytes of one category of state on one rank: what the formula of the papers says, and what
+/// padding adds.
+struct StateBytes {
+  Category category;
+  double formula = 0.0;  ///< of Ψ and N; not always whole
+  int64_t bytes = 0;     ///< formula + padding: what the ledger must show, to the byte
+  double padding() const { return static_cast<double>(bytes) - formula; }
+};
+
+/// Parameters, gradients and optimizer state between steps, fp32 training: 16Ψ for DDP, 8Ψ + 8Ψ/N
+/// for ZeRO-1, 4Ψ + 12Ψ/N for ZeRO-2 with `states_per_element` = 2 (AdamW).
+std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
+                                    int states_per_element);
+
+/// Largest sum of bucket buffers in a backward that completes gradients in bucket order: the
+/// largest ordinary bucket (with overlap: two neighbours) and every bucket of a tied parameter. 0
+/// where buckets are views of the flat buffer.
+int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options);
+
+/// Bytes that one rank sends in one step.
+struct CommunicationBytes {
+  double formula = 0.0;  ///< elements of the papers × 4 bytes
+  int64_t gradients = 0;
+  int64_t parameters =
+      0;  ///< with `gradients`: what the ledger must show, padding included, to the byte
+};
+CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions& options,
+                                       int rank);
+
+}  // namespace zerolab::zero
