@@ -71,7 +71,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  /// False for a dry run, whose values mean nothing.
+  /// False in dry runs: tensors have no memory, so that there is no use in preparing values for
+  /// them.
   virtual bool computes() const { return true; }
 
   // --- device ---
@@ -123,7 +124,8 @@ class Backend {
   /// positions.
   virtual void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) = 0;
 
-  // --- layer norm over the last extent C; mean and rstd [rows] ---
+  // --- layer norm over the last extent C; weight [C], bias [C] or undefined; mean and rstd [rows]
+  // ---
   virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                   const Tensor& bias, double epsilon, const Tensor& out,
                                   const Tensor& mean, const Tensor& rstd) = 0;

@@ -16,7 +16,7 @@ class MetaBackend final : public Backend {
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool /*poison*/) const override {
     return std::make_unique<MetaAllocator>(ledger);
   }
-  void bind_thread(int) const override {}
+  void bind_thread(int threads) const override { imitated_.bind_thread(threads); }
   void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
   void copy_to_host(const Tensor&, std::span<std::byte> out) override {
     std::fill(out.begin(), out.end(), std::byte{0});

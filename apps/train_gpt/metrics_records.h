@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "apps/train_gpt/training_run.h"
+
+namespace zerolab::app {
+
+/// The lines of metrics.jsonl (docs/metrics.md): one function an event.
+nlohmann::json config_record(const RunConfig& config);
+nlohmann::json layout_record(const RunInfo& info);
+nlohmann::json step_record(const StepRecord& record);
+/// A step whose gradients were not finite.
+nlohmann::json skip_record(const StepRecord& record);
+nlohmann::json evaluation_record(const EvaluationRecord& record);
+nlohmann::json summary_record(const RunSummary& summary);
+
+}  // namespace zerolab::app

@@ -1,0 +1,162 @@
+#include "apps/train_gpt/rank_trainer.h"
+
+#include "data/corpus.h"
+#include "data/token_dataset.h"
+#include "data/tokenizer.h"
+#include "framework/core/error.h"
+#include "models/safetensors.h"
+
+namespace zerolab::app {
+namespace {
+
+zero::EngineOptions engine_options(const RunConfig& config) {
+  return {.stage = static_cast<int>(config.zero.stage),
+          .reduce_scatter = config.zero.reduce_scatter,
+          .reduce_bucket_size = config.zero.reduce_bucket_size,
+          .overlap_comm = config.zero.overlap_comm,
+          .reduce_each_micro_batch = config.zero.reduce_each_micro_batch,
+          .gradient_accumulation_steps = static_cast<int>(config.train.gradient_accumulation_steps),
+          .gradient_clipping = config.optimizer.gradient_clipping,
+          .max_skipped_steps = static_cast<int>(config.train.max_skipped_steps),
+          .poison = config.debug.poison};
+}
+
+optim::OptimizerOptions optimizer_options(const OptimizerSection& section) {
+  return {.name = section.name,
+          .beta1 = section.betas[0],
+          .beta2 = section.betas[1],
+          .epsilon = section.eps,
+          .momentum = section.momentum,
+          .weight_decay = section.weight_decay};
+}
+
+data::BatchShape batch_shape(const RunConfig& config) {
+  return {.batch_size = config.train.micro_batch_size, .block_size = config.model.block_size};
+}
+
+}  // namespace
+
+TrainingData load_training_data(const RunConfig& config) {
+  data::Corpus corpus(config.data.path);
+  int64_t vocab_size = config.model.vocab_size;
+  std::shared_ptr<const data::TokenDataset> dataset;
+  if (corpus.kind() == data::CorpusKind::kTokens) {
+    if (vocab_size == 0) {
+      throw ConfigError("data", "token shards do not say their vocabulary; set model.vocab_size (50257 for GPT-2's)");
+    }
+    dataset = data::TokenDataset::from_shards(std::move(corpus));
+    dataset->require_tokens_below(vocab_size);
+  } else {
+    const auto tokenizer = data::make_tokenizer(config.data.tokenizer, corpus.texts());
+    if (vocab_size == 0) {
+      vocab_size = tokenizer->vocab_size();
+    } else if (vocab_size < tokenizer->vocab_size()) {
+      throw ConfigError("data", fmt::format("model.vocab_size is too small for the {} tokenizer; got {}, expected at "
+                                            "least {} (0 takes the tokenizer's)",
+                                            config.data.tokenizer, vocab_size, tokenizer->vocab_size()));
+    }
+    dataset = data::TokenDataset::from_text(corpus, *tokenizer);
+  }
+  const data::Split split = data::split(dataset, config.data.val_fraction);
+  return {vocab_size, split.train, split.validation};
+}
+
+RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config,
+                         int64_t vocab_size, const TrainingData* data)
+    : context_(context),
+      communicator_(communicator),
+      config_(config),
+      data_(data),
+      schedule_{.name = config.schedule.name,
+                .warmup_steps = config.schedule.warmup_steps,
+                .total_steps = config.run.steps,
+                .learning_rate = config.optimizer.lr,
+                .min_learning_rate = config.schedule.min_lr},
+      optimizer_(optim::make_optimizer(optimizer_options(config.optimizer))),
+      model_(std::make_unique<models::Gpt>(context, models::GptConfig{.n_layer = config.model.n_layer,
+                                                                       .n_head = config.model.n_head,
+                                                                       .n_embd = config.model.n_embd,
+                                                                       .block_size = config.model.block_size,
+                                                                       .vocab_size = vocab_size,
+                                                                       .bias = config.model.bias,
+                                                                       .dropout = config.model.dropout,
+                                                                       .tie_weights = config.model.tie_weights},
+                                           config.run.seed)),
+      inputs_(batch_shape(config).numel()),
+      targets_(batch_shape(config).numel()) {
+  if (data != nullptr && !config.model.init_from.empty()) {
+    models::load_weights(config.model.init_from, model_->parameters());
+  }
+  engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
+                                           engine_options(config));
+  if (data != nullptr) {
+    loader_ = std::make_unique<data::Loader>(
+        data->train, data::Loader::Options{.shape = batch_shape(config),
+                                           .group = {.world_size = communicator.size(), .rank = communicator.rank()},
+                                           .gradient_accumulation_steps = config.train.gradient_accumulation_steps,
+                                           .order = data::parse_order(config.data.order),
+                                           .seed = static_cast<uint64_t>(config.run.seed)});
+  }
+}
+
+Tensor RankTrainer::to_device(const std::vector<int32_t>& values, int64_t rows) {
+  const int64_t block = config_.model.block_size;
+  return Tensor::from_host(context_, Shape{rows, block}, std::span<const int32_t>(values.data(), rows * block));
+}
+
+zero::StepResult RankTrainer::step(int64_t step, bool stop) {
+  context_.ledger().reset_peaks();
+  context_.ledger().clear_timeline();
+  const int64_t rows = config_.train.micro_batch_size;
+  const int64_t micro_batches = config_.train.gradient_accumulation_steps;
+  for (int64_t m = 0; m < micro_batches; ++m) {
+    const int64_t first_sample = loader_ == nullptr ? 0 : loader_->load(step, m, inputs_, targets_);
+    engine_->begin_micro_batch();
+    Tensor loss;
+    {
+      const ScopedSpan span(context_.recorder(), SpanKind::kForward, "forward");
+      loss = model_->loss(to_device(inputs_, rows), to_device(targets_, rows),
+                          {.training = true,
+                           .seed = static_cast<uint64_t>(config_.run.seed),
+                           .first_sample = first_sample});
+    }
+    context_.ledger().sample("forward");
+    const ScopedSpan span(context_.recorder(), SpanKind::kBackward, "backward");
+    engine_->backward(loss);
+    engine_->end_micro_batch();
+    context_.ledger().sample("backward");
+  }
+  const zero::StepResult result =
+      engine_->step({.learning_rate = learning_rate(engine_->updates()),
+                     .tokens = micro_batches * rows * config_.model.block_size,
+                     .stop = stop});
+  context_.ledger().sample("step");
+  return result;
+}
+
+RankTrainer::Evaluation RankTrainer::evaluate(int64_t max_batches) {
+  const NoGradScope no_grad(context_);
+  const data::EvaluationLoader loader(data_->validation, batch_shape(config_),
+                                      {.world_size = communicator_.size(), .rank = communicator_.rank()},
+                                      max_batches);
+  double sum = 0.0;
+  for (int64_t batch = 0; batch < loader.num_batches(); ++batch) {
+    const int64_t rows = loader.load(batch, inputs_, targets_);
+    if (rows > 0) {
+      sum += static_cast<double>(rows) * model_->loss(to_device(inputs_, rows), to_device(targets_, rows), {}).item();
+    }
+  }
+  std::vector<double> sums(communicator_.size());
+  sums[communicator_.rank()] = sum;
+  const CategoryScope scope(context_, Category::kControl);
+  const Tensor all = Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const double>(sums));
+  communicator_.all_gather(context_.compute(), all, {.purpose = Purpose::kControl, .bucket = -1});
+  double total = 0.0;
+  for (const double rank_sum : all.to_host<double>()) {
+    total += rank_sum;
+  }
+  return {.loss = total / static_cast<double>(loader.num_rows()),
+          .tokens = loader.num_rows() * config_.model.block_size};
+}
+
+}  // namespace zerolab::app

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "apps/train_gpt/config.h"
+#include "data/loader.h"
+#include "framework/comm/communicator.h"
+#include "framework/core/rank_context.h"
+#include "models/gpt.h"
+#include "optim/schedule.h"
+#include "zero/engine.h"
+
+namespace zerolab::app {
+
+/// What all ranks read: made once, immutable.
+struct TrainingData {
+  int64_t vocab_size = 0;  ///< of the model
+  data::TokenView train;
+  data::TokenView validation;
+};
+
+/// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit the model.
+TrainingData load_training_data(const RunConfig& config);
+
+/// One rank's share of a run: model, engine, and the loop's body. The same code makes the dry run, on the meta backend and
+/// communicator, with no data.
+class RankTrainer {
+ public:
+  /// `data` is null in a dry run, whose vocabulary is `vocab_size`. Context, communicator and data outlive it.
+  RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config, int64_t vocab_size,
+              const TrainingData* data);
+
+  /// One global batch: forward and backward of k micro-batches, then the engine's step. Peaks of the ledger, its timeline
+  /// and the recorder start anew.
+  zero::StepResult step(int64_t step, bool stop);
+  double learning_rate(int64_t step) const { return optim::learning_rate(schedule_, step); }
+
+  struct Evaluation {
+    double loss = 0.0;   ///< mean over the rows' tokens, the same bits on all ranks
+    int64_t tokens = 0;  ///< of all ranks
+  };
+  /// Mean loss over the validation split, or over its first `max_batches` batches a rank (0: all of it).
+  Evaluation evaluate(int64_t max_batches);
+
+  zero::Engine& engine() { return *engine_; }
+
+ private:
+  Tensor to_device(const std::vector<int32_t>& values, int64_t rows);
+
+  RankContext& context_;
+  Communicator& communicator_;
+  const RunConfig& config_;
+  const TrainingData* data_;
+  optim::ScheduleOptions schedule_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<models::Gpt> model_;
+  std::unique_ptr<zero::Engine> engine_;
+  std::unique_ptr<data::Loader> loader_;
+  std::vector<int32_t> inputs_;
+  std::vector<int32_t> targets_;
+};
+
+}  // namespace zerolab::app

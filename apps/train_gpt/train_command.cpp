@@ -1,0 +1,124 @@
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/train_gpt/commands.h"
+#include "apps/train_gpt/metrics_log.h"
+#include "apps/train_gpt/metrics_records.h"
+#include "apps/train_gpt/progress.h"
+#include "framework/core/error.h"
+
+namespace zerolab::app {
+namespace {
+
+/// Writes the log and shows the progress.
+class Logging final : public RunObserver {
+ public:
+  Logging(const RunConfig& config, std::filesystem::path folder)
+      : config_(config),
+        progress_(stdout, ProgressStyle::of(stdout), config.run.log_every) {
+    if (config.log.metrics) {
+      log_ = std::make_unique<MetricsLog>(folder);
+    }
+  }
+
+  void on_start(const RunInfo& info) override {
+    write(config_record(config_));
+    write(layout_record(info));
+    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", name_of_stage(info.options.stage),
+                               info.num_params, info.padding, info.num_buckets, config_.launch.ranks));
+    begin_ = Clock::now();
+  }
+
+  void on_step(const StepRecord& record) override {
+    write(step_record(record));
+    if (record.result.skipped.has_value()) {
+      write(skip_record(record));
+      note_skip(record);
+    }
+    const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+    const auto left = static_cast<double>(config_.run.steps - record.step);
+    int64_t bytes = 0;
+    for (const MemoryLedger::Snapshot& memory : record.memory) {
+      bytes = std::max(bytes, memory.total_peak);
+    }
+    progress_.update({.step = record.step,
+                      .steps = config_.run.steps,
+                      .loss = record.result.loss,
+                      .tokens_per_s = record.tokens_per_s(),
+                      .bytes_per_rank = bytes,
+                      .seconds_left = elapsed / static_cast<double>(record.step) * left});
+  }
+
+  void on_evaluation(const EvaluationRecord& record) override {
+    write(evaluation_record(record));
+    progress_.note(fmt::format("step {}: validation loss {:.4f} over {} tokens", record.step, record.evaluation.loss,
+                               record.evaluation.tokens));
+  }
+
+  void finish(const RunSummary& summary) {
+    write(summary_record(summary));
+    progress_.finish();
+    if (summary.stopped) {
+      progress_.note(fmt::format("stopped on request after step {} of {}; the log is complete", summary.steps,
+                                 config_.run.steps));
+    }
+    if (log_ != nullptr) {
+      progress_.note(fmt::format("log: {}", log_->path()));
+    }
+  }
+
+ private:
+  void write(const nlohmann::json& record) {
+    if (log_ != nullptr) {
+      log_->write(record);
+    }
+  }
+
+  /// The first few, then every hundredth: a run that skips for ever must not fill the screen. The log has them all.
+  void note_skip(const StepRecord& record) {
+    constexpr int64_t kShown = 5;
+    ++skips_;
+    if (skips_ <= kShown || skips_ % 100 == 0) {
+      const zero::NonFinite& reason = *record.result.skipped;
+      progress_.note(fmt::format("step {} skipped ({} so far): the gradient of {} is {} at element {} (owner: rank {})",
+                                 record.step, skips_, reason.parameter, reason.kind, reason.index, reason.owner_rank));
+    }
+  }
+
+  const RunConfig& config_;
+  std::unique_ptr<MetricsLog> log_;
+  Progress progress_;
+  Clock::time_point begin_;
+  int64_t skips_ = 0;
+};
+
+}  // namespace
+
+MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size) {
+  try {
+    return dry_run(config, vocab_size, 0);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const Error& error) {
+    const auto place = config.set_at.find("launch.memory_limit");
+    throw ConfigError("config",
+                      fmt::format("{}: the model does not fit (nothing was allocated or written): {}",
+                                  place == config.set_at.end() ? config.source : place->second, error.what()));
+  }
+}
+
+RunSummary run_logged(const RunConfig& config, const TrainingData& data, const std::atomic<bool>& stop) {
+  Logging logging(config, std::filesystem::path(config.run.out_dir) / config.run.name);
+  RunSummary summary = run_training(config, data, logging, stop);
+  logging.finish(summary);
+  return summary;
+}
+
+int train_command(const RunConfig& config, const std::atomic<bool>& stop) {
+  const TrainingData data = load_training_data(config);
+  require_fits(config, data.vocab_size);
+  run_logged(config, data, stop);
+  return 0;
+}
+
+}  // namespace zerolab::app

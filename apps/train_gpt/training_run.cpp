@@ -1,0 +1,240 @@
+#include "apps/train_gpt/training_run.h"
+
+#include <algorithm>
+
+#include "framework/comm/local.h"
+#include "framework/comm/meta.h"
+#include "framework/core/error.h"
+#include "framework/meta/backend.h"
+#include "framework/onednn/backend.h"
+#include "framework/plain/backend.h"
+
+namespace zerolab::app {
+namespace {
+
+RankOptions rank_options(const RunConfig& config, int rank) {
+  return {.rank = rank,
+          .world_size = static_cast<int>(config.launch.ranks),
+          .threads = static_cast<int>(config.launch.threads_per_rank),
+          .memory_limit = config.launch.memory_limit,
+          .poison = config.debug.poison};
+}
+
+RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
+  const zero::Layout& layout = engine.layout();
+  return {.options = engine.options(),
+          .vocab_size = vocab_size,
+          .num_params = layout.num_params(),
+          .padding = layout.padding(),
+          .num_buckets = static_cast<int64_t>(layout.buckets().size()),
+          .layout = layout.to_string(),
+          .layout_hash = layout.hash(),
+          .state = zero::state_bytes(layout, engine.options(), static_cast<int>(engine.optimizer().states().size())),
+          .communication = zero::communication_bytes(layout, engine.options(), rank)};
+}
+
+/// Where every rank lays what rank 0 reports, once a step.
+struct Slot {
+  MemoryLedger::Snapshot memory;
+  CommunicationEntries communication;
+};
+
+/// Rank 0's part: makes records, tells the observer, keeps the summary.
+class Reporter {
+ public:
+  Reporter(RunObserver& observer, int ranks) : observer_(observer) { summary_.memory.resize(ranks); }
+
+  void start(RunInfo info) {
+    summary_.info = std::move(info);
+    observer_.on_start(summary_.info);
+  }
+
+  void step(const StepRecord& record) {
+    observer_.on_step(record);
+    ++summary_.steps;
+    summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
+    summary_.losses.push_back(record.result.loss);
+    for (size_t rank = 0; rank < record.memory.size(); ++rank) {
+      if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
+        summary_.memory[rank] = record.memory[rank];
+      }
+    }
+    add(record.communication[0]);
+    if (summary_.steps > 1) {
+      rates_.push_back(record.tokens_per_s());
+      for (double StepTimes::*const time : kTimes) {
+        summary_.ms.*time += record.ms.*time;
+      }
+    }
+  }
+
+  void evaluation(const EvaluationRecord& record) {
+    summary_.evaluation = record.evaluation;
+    observer_.on_evaluation(record);
+  }
+
+  /// Collectives that ended after the last record.
+  void add(const CommunicationEntries& entries) {
+    for (const auto& [key, entry] : entries) {
+      CommunicationLedger::Entry& sum = summary_.communication[key];
+      sum.calls += entry.calls;
+      sum.bytes_sent += entry.bytes_sent;
+      sum.bytes_received += entry.bytes_received;
+      sum.wait_ms += entry.wait_ms;
+      sum.transfer_ms += entry.transfer_ms;
+    }
+  }
+
+  RunSummary finish(int64_t planned_steps) {
+    summary_.stopped = summary_.steps < planned_steps;
+    if (!rates_.empty()) {
+      for (double StepTimes::*const time : kTimes) {
+        summary_.ms.*time /= static_cast<double>(rates_.size());
+      }
+      std::nth_element(rates_.begin(), rates_.begin() + rates_.size() / 2, rates_.end());
+      summary_.tokens_per_s = rates_[rates_.size() / 2];
+    }
+    return std::move(summary_);
+  }
+
+ private:
+  static constexpr double StepTimes::*kTimes[] = {
+      &StepTimes::forward,       &StepTimes::backward,     &StepTimes::optimizer, &StepTimes::comm_wait,
+      &StepTimes::comm_transfer, &StepTimes::comm_exposed, &StepTimes::step};
+
+  RunObserver& observer_;
+  RunSummary summary_;
+  std::vector<double> rates_;
+};
+
+/// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control collective.
+void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context, Communicator& communicator,
+                std::vector<Slot>& slots, Reporter& reporter, const std::atomic<bool>& stop) {
+  const bool reports = context.rank() == 0;
+  RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
+  const AbortOnUnwind abort_on_unwind(communicator);
+  if (reports) {
+    reporter.start(describe(trainer.engine(), data.vocab_size, context.rank()));
+  }
+  const auto evaluate = [&](int64_t step) {
+    const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
+    if (reports) {
+      reporter.evaluation({step, evaluation});
+    }
+  };
+  communicator.ledger().reset();
+  for (int64_t step = 0; step < config.run.steps; ++step) {
+    context.recorder().take();
+    const Clock::time_point begin = Clock::now();
+    StepRecord record;
+    record.step = step + 1;
+    record.learning_rate = trainer.learning_rate(trainer.engine().updates());
+    record.result = trainer.step(step, stop.load());
+    const double step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+
+    slots[context.rank()] = {context.ledger().snapshot(), communicator.ledger().entries()};
+    communicator.ledger().reset();
+    communicator.barrier();
+    if (reports) {
+      record.ms = times_of(context.recorder().take(), step_ms);
+      for (const Slot& slot : slots) {
+        record.memory.push_back(slot.memory);
+        record.communication.push_back(slot.communication);
+      }
+      reporter.step(record);
+    }
+    const bool last = record.result.stop || step + 1 == config.run.steps;
+    if (config.run.eval_every > 0 && (last || (step + 1) % config.run.eval_every == 0)) {
+      evaluate(step + 1);
+    }
+    if (last) {
+      break;
+    }
+  }
+  trainer.engine().wait_for_parameters();
+  if (reports) {
+    reporter.add(communicator.ledger().entries());
+  }
+}
+
+}  // namespace
+
+StepTimes times_of(const std::vector<Span>& spans, double step_ms) {
+  StepTimes times;
+  times.step = step_ms;
+  const auto phase_time = [&](SpanKind kind) -> double* {
+    switch (kind) {
+      case SpanKind::kForward:
+        return &times.forward;
+      case SpanKind::kBackward:
+        return &times.backward;
+      case SpanKind::kOptimizer:
+        return &times.optimizer;
+      default:
+        return nullptr;
+    }
+  };
+  for (const Span& span : spans) {
+    if (double* time = phase_time(span.kind)) {
+      *time += span.milliseconds();
+    } else if (span.kind == SpanKind::kCommWait) {
+      times.comm_wait += span.milliseconds();
+    } else if (span.kind == SpanKind::kCommTransfer) {
+      times.comm_transfer += span.milliseconds();
+    } else if (span.kind == SpanKind::kCommExposed) {
+      times.comm_exposed += span.milliseconds();
+      for (const Span& phase : spans) {
+        double* time = phase_time(phase.kind);
+        if (time != nullptr && phase.begin <= span.begin && span.end <= phase.end) {
+          *time -= span.milliseconds();
+        }
+      }
+    }
+  }
+  return times;
+}
+
+int64_t RunSummary::bytes_sent(Purpose purpose) const {
+  int64_t sum = 0;
+  for (const auto& [key, entry] : communication) {
+    sum += key.second == purpose ? entry.bytes_sent : 0;
+  }
+  return sum;
+}
+
+double RunSummary::bytes_sent_per_step() const {
+  return steps == 0 ? 0.0
+                    : static_cast<double>(bytes_sent(Purpose::kGradient) + bytes_sent(Purpose::kParameter)) /
+                          static_cast<double>(steps);
+}
+
+std::unique_ptr<Backend> make_backend(const LaunchSection& launch) {
+  return launch.backend == "onednn" ? make_onednn_backend() : make_plain_backend();
+}
+
+RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
+                        const std::atomic<bool>& stop) {
+  const int ranks = static_cast<int>(config.launch.ranks);
+  const std::unique_ptr<Backend> backend = make_backend(config.launch);
+  LocalGroup group(ranks, config.comm.timeout_s);
+  std::vector<Slot> slots(ranks);
+  Reporter reporter(observer, ranks);
+  run_ranks(group, [&](int rank) {
+    RankContext context(rank_options(config, rank), *backend);
+    const std::unique_ptr<Communicator> communicator = group.communicator(context);
+    train_rank(config, data, context, *communicator, slots, reporter, stop);
+  });
+  return reporter.finish(config.run.steps);
+}
+
+MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank) {
+  const std::unique_ptr<Backend> imitated = make_backend(config.launch);
+  const std::unique_ptr<Backend> backend = make_meta_backend(*imitated);
+  RankContext context(rank_options(config, rank), *backend);
+  const std::unique_ptr<Communicator> communicator = make_meta_communicator(context);
+  RankTrainer trainer(context, *communicator, config, vocab_size, nullptr);
+  trainer.step(0, false);
+  return context.ledger().snapshot();
+}
+
+}  // namespace zerolab::app

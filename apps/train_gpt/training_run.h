@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/train_gpt/rank_trainer.h"
+#include "framework/comm/communicator.h"
+#include "framework/core/recorder.h"
+#include "framework/memory/ledger.h"
+#include "zero/model.h"
+
+namespace zerolab::app {
+
+/// Milliseconds of one step of rank 0. Forward, backward and optimizer are without exposed communication; with it they add
+/// up to the step, but for the loop's own work. Wait and transfer are what collectives spent, wherever they ran.
+struct StepTimes {
+  double forward = 0;
+  double backward = 0;
+  double optimizer = 0;
+  double comm_wait = 0;
+  double comm_transfer = 0;
+  double comm_exposed = 0;
+  double step = 0;
+
+  double comm_hidden() const { return std::max(0.0, comm_wait + comm_transfer - comm_exposed); }
+};
+/// Sums `spans` by kind; exposed time is taken out of the phase that it lies in.
+StepTimes times_of(const std::vector<Span>& spans, double step_ms);
+
+using CommunicationEntries = std::map<CommunicationLedger::Key, CommunicationLedger::Entry>;
+
+/// One attempted step.
+struct StepRecord {
+  int64_t step = 0;  ///< from 1
+  double learning_rate = 0;
+  zero::StepResult result;
+  StepTimes ms;
+  /// Collectives that ended since the last record. With overlap_comm the parameters' gather of a step may end in the next.
+  std::vector<CommunicationEntries> communication;  ///< by rank
+  std::vector<MemoryLedger::Snapshot> memory;       ///< by rank; peaks within the step
+
+  double tokens_per_s() const { return ms.step > 0 ? 1e3 * static_cast<double>(result.tokens) / ms.step : 0.0; }
+};
+
+struct EvaluationRecord {
+  int64_t step = 0;  ///< steps done
+  RankTrainer::Evaluation evaluation;
+};
+
+/// What is known before the first step.
+struct RunInfo {
+  zero::EngineOptions options;  ///< with "auto" decided
+  int64_t vocab_size = 0;
+  int64_t num_params = 0;
+  int64_t padding = 0;  ///< elements of the flat buffer
+  int64_t num_buckets = 0;
+  std::string layout;  ///< as text
+  uint64_t layout_hash = 0;
+  std::vector<zero::StateBytes> state;
+  zero::CommunicationBytes communication;  ///< of rank 0, a step
+};
+
+/// Hears of a run, on rank 0's thread.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual void on_step(const StepRecord&) {}
+  virtual void on_evaluation(const EvaluationRecord&) {}
+};
+
+/// What remains of a run.
+struct RunSummary {
+  RunInfo info;
+  int64_t steps = 0;          ///< attempted
+  int64_t skipped_steps = 0;  ///< their gradients were not finite
+  bool stopped = false;       ///< before run.steps, on request
+  std::vector<double> losses;
+  std::optional<RankTrainer::Evaluation> evaluation;  ///< the last
+  double tokens_per_s = 0;                            ///< median of the steps after the first
+  StepTimes ms;                                       ///< means of the steps after the first
+  std::vector<MemoryLedger::Snapshot> memory;         ///< by rank, at its highest step
+  CommunicationEntries communication;                 ///< of rank 0, the whole run
+  int64_t bytes_sent(Purpose purpose) const;
+  /// Gradients and parameters that rank 0 sent a step.
+  double bytes_sent_per_step() const;
+};
+
+/// The backend that `[launch]` names.
+std::unique_ptr<Backend> make_backend(const LaunchSection& launch);
+
+/// Trains with `launch.ranks` threads. `stop` may be set at any time: all ranks end after the same step. Throws the first
+/// rank's error after all have ended.
+RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
+                        const std::atomic<bool>& stop);
+
+/// One step of `rank` on the meta backend: bytes by category at the peak, and held after it, without holding them. Throws
+/// the out-of-memory error that the run would throw.
+MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank);
+
+}  // namespace zerolab::app

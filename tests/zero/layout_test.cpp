@@ -1,0 +1,162 @@
+#include "zero/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "framework/core/error.h"
+
+namespace zerolab::zero {
+namespace {
+
+std::vector<LayoutParameter> parameters_of(const std::vector<int64_t>& sizes) {
+  std::vector<LayoutParameter> parameters;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    parameters.push_back({.name = "p" + std::to_string(i), .numel = sizes[i], .own_bucket = false});
+  }
+  return parameters;
+}
+
+TEST(Layout, ReverseOrderAndBucketSize) {
+  const Layout layout(parameters_of({100, 101, 1000, 1, 99, 1}),
+                      {.world_size = 2, .bucket_size = 100, .alignment = 1});
+  // From the back: 1 + 99 fill a bucket; 1 cannot be joined by 1000; 1000 and 101 pass 100; 100 is one of its own.
+  ASSERT_EQ(layout.buckets().size(), 5U);
+  EXPECT_EQ(layout.buckets()[0].parameters, (std::vector<int>{5, 4}));
+  EXPECT_EQ(layout.buckets()[1].parameters, (std::vector<int>{3}));
+  EXPECT_EQ(layout.buckets()[2].parameters, (std::vector<int>{2}));
+  EXPECT_EQ(layout.buckets()[3].parameters, (std::vector<int>{1}));
+  EXPECT_EQ(layout.buckets()[4].parameters, (std::vector<int>{0}));
+  EXPECT_EQ(layout.num_params(), 1302);
+  EXPECT_EQ(layout.flat_numel(), 100 + 2 + 1000 + 102 + 100);
+  EXPECT_EQ(layout.padding(), 2);
+  EXPECT_EQ(layout.ranges()[2].offset, 102);
+}
+
+TEST(Layout, TiedParameterHasABucketOfItsOwn) {
+  std::vector<LayoutParameter> parameters = parameters_of({10, 10, 10});
+  parameters[1].own_bucket = true;
+  const Layout layout(parameters, {.world_size = 1, .bucket_size = 1000, .alignment = 1});
+  ASSERT_EQ(layout.buckets().size(), 3U);
+  EXPECT_EQ(layout.buckets()[1].parameters, (std::vector<int>{1}));
+}
+
+TEST(Layout, AutoBucketSize) {
+  EXPECT_EQ(auto_bucket_size(1000), 1 << 16);
+  EXPECT_EQ(auto_bucket_size(16 << 20), 1 << 20);
+  EXPECT_EQ(auto_bucket_size(int64_t{1} << 40), 500'000'000);
+}
+
+TEST(Layout, RefusesNonsense) {
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 0, .bucket_size = 1, .alignment = 1}), Error);
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 0, .alignment = 1}), Error);
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 1, .alignment = 0}), Error);
+}
+
+TEST(Layout, HashTellsMapsApart) {
+  const LayoutOptions options = {.world_size = 2, .bucket_size = 64, .alignment = 1};
+  const uint64_t hash = Layout(parameters_of({25, 7}), options).hash();
+  EXPECT_EQ(hash, Layout(parameters_of({25, 7}), options).hash());
+  EXPECT_NE(hash, Layout(parameters_of({7, 25}), options).hash());
+  EXPECT_NE(hash, Layout(parameters_of({25, 7}), {.world_size = 2, .bucket_size = 10, .alignment = 1}).hash());
+  EXPECT_NE(hash, Layout(parameters_of({25, 7}), {.world_size = 1, .bucket_size = 64, .alignment = 1}).hash());
+}
+
+struct Case {
+  std::vector<int64_t> sizes;
+  int world_size;
+  int64_t bucket_size;
+  int64_t alignment;
+};
+
+/// Sizes that divide by nothing, empty and huge parameters, more ranks than elements (faults 1–5).
+std::vector<Case> awkward_cases() {
+  const std::vector<std::vector<int64_t>> models = {
+      {1},      {1, 1},     {25},  {7, 11, 83}, {4099}, {3, 1, 0, 5, 0}, {50'000 * 64, 1, 2, 3, 64},
+      {0, 127}, {128, 129}, {1, 3, 1000, 2}};
+  std::vector<Case> cases;
+  for (const std::vector<int64_t>& sizes : models) {
+    const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    for (const int world_size : {1, 2, 3, 4, 5, 7, 8}) {
+      for (const int64_t bucket : {int64_t{1}, int64_t{7}, int64_t{64}, total - 1, total, total + 1, 10 * total}) {
+        for (const int64_t alignment : {1, 128}) {
+          cases.push_back({sizes, world_size, std::max<int64_t>(1, bucket), alignment});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+TEST(Layout, EveryElementHasOneOwner) {
+  for (const Case& c : awkward_cases()) {
+    const Layout layout(parameters_of(c.sizes),
+                        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    SCOPED_TRACE(layout.to_string());
+    // Buckets tile the flat buffer; slices tile their bucket; partitions are tiled by their slices.
+    int64_t flat = 0;
+    std::vector<int64_t> partition(c.world_size);
+    size_t placed = 0;
+    for (const Bucket& bucket : layout.buckets()) {
+      ASSERT_EQ(bucket.offset, flat);
+      ASSERT_FALSE(bucket.parameters.empty());
+      int64_t inside = 0;
+      for (const Slice& slice : bucket.slices) {
+        ASSERT_EQ(slice.bucket_offset, inside);
+        ASSERT_EQ(slice.partition_offset, partition[slice.owner]);
+        ASSERT_EQ(slice.numel % c.alignment, 0);
+        inside += slice.numel;
+        partition[slice.owner] += slice.numel;
+      }
+      ASSERT_EQ(inside, bucket.numel);
+      flat += bucket.numel;
+      placed += bucket.parameters.size();
+    }
+    ASSERT_EQ(flat, layout.flat_numel());
+    ASSERT_EQ(placed, c.sizes.size());
+    for (const int64_t numel : partition) {
+      ASSERT_EQ(numel, layout.partition_numel());  // so owned elements differ by padding only
+    }
+    // Padding is bounded: each parameter to the alignment, each bucket to world_size × alignment.
+    ASSERT_LE(layout.padding(),
+              static_cast<int64_t>(c.sizes.size()) * (c.alignment - 1) +
+                  static_cast<int64_t>(layout.buckets().size()) * (c.world_size * c.alignment - 1));
+    // The ranks' segments cover every parameter exactly once and agree with the ranges.
+    std::vector<int64_t> covered(c.sizes.size());
+    for (int rank = 0; rank < c.world_size; ++rank) {
+      for (const Segment& segment : layout.segments(rank)) {
+        ASSERT_EQ(layout.parameter_at(segment.flat_offset), segment.parameter);
+        const ParameterRange& range = layout.ranges()[segment.parameter];
+        ASSERT_EQ((segment.flat_offset - range.offset) % c.alignment, 0);  // no slice cuts a block
+        ASSERT_LE(segment.flat_offset + segment.numel, range.offset + range.numel);
+        ASSERT_LE(segment.partition_offset + segment.numel, layout.partition_numel());
+        covered[segment.parameter] += segment.numel;
+      }
+    }
+    ASSERT_EQ(covered, c.sizes);
+    for (const ParameterRange& range : layout.ranges()) {
+      ASSERT_EQ(range.offset % c.alignment, 0);
+    }
+  }
+}
+
+TEST(Layout, BucketsKeepTheirLimitUnlessOneParameterPassesIt) {
+  for (const Case& c : awkward_cases()) {
+    const Layout layout(parameters_of(c.sizes),
+                        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    for (const Bucket& bucket : layout.buckets()) {
+      int64_t filled = 0;
+      for (const int parameter : bucket.parameters) {
+        filled += c.sizes[parameter];
+      }
+      if (bucket.parameters.size() > 1) {
+        ASSERT_LE(filled, c.bucket_size);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zerolab::zero
