@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "framework/core/rank_context.h"
 #include "framework/core/tensor.h"
@@ -63,7 +66,8 @@ class CommunicationLedger {
 ///
 /// A verb is put on `stream` and ordered by it; its tensors stay untouched until the stream has
 /// passed it. Sums are made in rank order in fp32, divided by `divisor`, then rounded once: the
-/// same bits on every rank.
+/// same bits on every rank. Verbs of one rank run in the order of their calls, also across streams.
+/// Driven by the rank's host thread; only `abort` may come from any thread.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -87,22 +91,50 @@ class Communicator {
                       const CommTag& tag) = 0;
   /// Every buffer becomes `root`'s. Any dtype.
   virtual void broadcast(Stream& stream, const Tensor& buffer, int root, const CommTag& tag) = 0;
-  /// Returns on the host when every rank has called it.
+  /// Returns on the host when every rank has called it and this rank's earlier verbs are done.
   virtual void barrier() = 0;
 
   /// Ends every verb, now and later, of all ranks with an error that says that this rank failed and
   /// why.
   virtual void abort(std::string_view reason) = 0;
 
-  CommunicationLedger& ledger() { return ledger_; }
+  CommunicationLedger& ledger() { return *ledger_; }
+
+ protected:
+  /// For verbs that a stream still holds when the communicator has gone.
+  const std::shared_ptr<CommunicationLedger>& shared_ledger() const { return ledger_; }
 
  private:
-  CommunicationLedger ledger_;
+  const std::shared_ptr<CommunicationLedger> ledger_ = std::make_shared<CommunicationLedger>();
 };
+
+/// Aborts when an exception passes it, so that destructors that wait for a stream find its verbs
+/// ended: without it a rank would wait for peers that wait for it. Declared after whatever has such
+/// destructors (streams, the engine).
+class AbortOnUnwind {
+ public:
+  explicit AbortOnUnwind(Communicator& communicator) : communicator_(communicator) {}
+  ~AbortOnUnwind() {
+    if (std::uncaught_exceptions() > exceptions_) {
+      communicator_.abort("an exception ended it");
+    }
+  }
+  AbortOnUnwind(const AbortOnUnwind&) = delete;
+  AbortOnUnwind& operator=(const AbortOnUnwind&) = delete;
+
+ private:
+  Communicator& communicator_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+/// All-reduce and `reduce` cut `numel` elements into one segment a rank, as even as possible: where
+/// that of `rank` begins, and where that of `rank - 1` ends.
+constexpr int64_t segment_begin(int64_t numel, int rank, int size) { return numel * rank / size; }
 
 /// What a rank sends for one verb on `bytes` of buffer among `size` ranks (a ring's volume, which
 /// is optimal for all_reduce, reduce_scatter and all_gather): the formula that counted bytes are
-/// held against, and what dry runs count.
+/// held against, and what dry runs count. `reduce` and `broadcast` are chains along the ranks that
+/// end at, or begin with, `root`: all but the last in the chain send the buffer once.
 int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root);
 
 }  // namespace zerolab

@@ -8,7 +8,10 @@
 
 namespace zerolab {
 
-/// What the ranks of one process share: slots, a barrier with a timeout, and the abort flag.
+class Rendezvous;
+
+/// What the ranks of one process share: a slot for each one's call, the barriers, and the abort
+/// flag. A failed group stays failed.
 class LocalGroup {
  public:
   /// `timeout_s`: how long a rank waits for a silent peer before it ends the run.
@@ -19,20 +22,22 @@ class LocalGroup {
   /// The communicator of `context.rank()`. Both outlive it. One a rank; called in the rank's own
   /// thread.
   std::unique_ptr<Communicator> communicator(RankContext& context);
-  /// See Communicator::abort. The first call counts.
+  /// See Communicator::abort. The first rank counts; that rank may give its reason again, better.
   void abort(int rank, std::string_view reason);
-  /// The first failure, as "rank r: reason"; empty while all is well.
+  /// The first failure, as "rank r failed: reason", or what was wrong between the ranks; empty
+  /// while all is well.
   std::string failure() const;
 
  private:
-  friend class LocalCommunicator;
-  struct Shared;
-  std::unique_ptr<Shared> shared_;
+  friend void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body);
+  std::unique_ptr<Rendezvous> rendezvous_;
 };
 
-/// Runs `body(rank)` in one thread a rank and joins them all. A rank that throws aborts the group,
-/// so that the others end too; then the first failure is thrown here. `ConfigError` stays a
-/// `ConfigError`.
+/// Runs `body(rank)` in one thread a rank (also for a single one) and joins them all. A rank that
+/// throws aborts the group, so that the others end too; then the failure that came first is thrown
+/// here, as it was: a `ConfigError` stays a `ConfigError`. A rank that returns has left: a peer
+/// that waits for it fails at once. Streams that a rank's verbs are on have ended when its body
+/// returns.
 void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body);
 
 }  // namespace zerolab

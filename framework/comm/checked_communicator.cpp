@@ -1,0 +1,87 @@
+#include "framework/comm/checked_communicator.h"
+
+#include "framework/core/error.h"
+
+namespace zerolab {
+namespace {
+
+Collective collective(CollectiveOp op, const Tensor& buffer, const CommTag& tag) {
+  require(buffer.defined(), "comm", "{} of an undefined tensor", name_of(op));
+  return {
+      .op = op, .tag = tag, .dtype = buffer.dtype(), .bytes = buffer.bytes(), .data = buffer.raw()};
+}
+
+Collective reduction(CollectiveOp op, const Tensor& buffer, double divisor, const CommTag& tag) {
+  Collective call = collective(op, buffer, tag);
+  call.divisor = divisor;
+  require(call.dtype == DType::kFloat32, "comm", "{} adds in fp32; got {}", name_of(call),
+          name_of(call.dtype));
+  require(divisor > 0, "comm", "{} needs a positive divisor; got {}", name_of(call), divisor);
+  return call;
+}
+
+}  // namespace
+
+void CheckedCommunicator::check_slices(const Collective& call) const {
+  const int64_t numel = call.bytes / size_of(call.dtype);
+  require(numel % size_ == 0, "comm",
+          "{} needs {} equal slices, one a rank; got {} elements; pad the buffer", name_of(call),
+          size_, numel);
+}
+
+void CheckedCommunicator::check_root(const Collective& call) const {
+  require(call.root >= 0 && call.root < size_, "comm", "{}: no such root; got {}, expected 0 to {}",
+          name_of(call), call.root, size_ - 1);
+}
+
+void CheckedCommunicator::all_reduce(Stream& stream, const Tensor& buffer, double divisor,
+                                     const CommTag& tag) {
+  run(stream, reduction(CollectiveOp::kAllReduce, buffer, divisor, tag));
+}
+
+void CheckedCommunicator::reduce_scatter(Stream& stream, const Tensor& buffer, double divisor,
+                                         const CommTag& tag) {
+  const Collective call = reduction(CollectiveOp::kReduceScatter, buffer, divisor, tag);
+  check_slices(call);
+  run(stream, call);
+}
+
+void CheckedCommunicator::all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) {
+  const Collective call = collective(CollectiveOp::kAllGather, buffer, tag);
+  check_slices(call);
+  run(stream, call);
+}
+
+void CheckedCommunicator::reduce(Stream& stream, const Tensor& buffer, int root, double divisor,
+                                 const CommTag& tag) {
+  Collective call = reduction(CollectiveOp::kReduce, buffer, divisor, tag);
+  call.root = root;
+  check_root(call);
+  run(stream, call);
+}
+
+void CheckedCommunicator::broadcast(Stream& stream, const Tensor& buffer, int root,
+                                    const CommTag& tag) {
+  Collective call = collective(CollectiveOp::kBroadcast, buffer, tag);
+  call.root = root;
+  check_root(call);
+  run(stream, call);
+}
+
+void record(const Collective& call, const CollectiveTimes& times, CommunicationLedger& ledger,
+            Recorder& recorder) {
+  const Span wait = {SpanKind::kCommWait, name_of(call.op), call.tag.bucket, 0,
+                     times.begin,         times.all_arrived};
+  const Span transfer = {SpanKind::kCommTransfer, name_of(call.op), call.tag.bucket, times.sent,
+                         times.all_arrived,       times.end};
+  recorder.add(wait);
+  recorder.add(transfer);
+  ledger.add(call.op, call.tag,
+             {.calls = 1,
+              .bytes_sent = times.sent,
+              .bytes_received = times.received,
+              .wait_ms = wait.milliseconds(),
+              .transfer_ms = transfer.milliseconds()});
+}
+
+}  // namespace zerolab

@@ -1,0 +1,174 @@
+#include "framework/comm/collective.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "framework/core/backend.h"
+
+namespace zerolab {
+namespace {
+
+bool has_divisor(CollectiveOp op) {
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduceScatter ||
+         op == CollectiveOp::kReduce;
+}
+
+std::string tag_text(const CommTag& tag) {
+  return tag.bucket < 0 ? std::string(name_of(tag.purpose))
+                        : fmt::format("{}, bucket {}", name_of(tag.purpose), tag.bucket);
+}
+
+/// One rank's part of a collective: the buffers of all, and who counts what.
+class Part {
+ public:
+  Part(int rank, std::span<const Collective> calls, Backend& backend, std::span<Traffic> traffic)
+      : rank_(rank),
+        size_(static_cast<int>(calls.size())),
+        calls_(calls),
+        backend_(backend),
+        traffic_(traffic) {}
+
+  /// `rank`'s segment of every buffer is read and written by this part alone: no rank has to wait
+  /// for another between the sum and its distribution.
+  void all_reduce() {
+    const auto [begin, bytes] = segment();
+    sum_into(rank_, begin, bytes);
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_) {
+        count(peer, rank_, bytes);
+        copy(rank_, peer, begin, bytes);
+        count(rank_, peer, bytes);
+      }
+    }
+  }
+
+  void reduce_scatter() {
+    const int64_t slice = calls_[rank_].bytes / size_;
+    sum_into(rank_, rank_ * slice, slice);
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_) {
+        count(peer, rank_, slice);
+      }
+    }
+  }
+
+  void all_gather() {
+    const int64_t slice = calls_[rank_].bytes / size_;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_) {
+        copy(peer, rank_, peer * slice, slice);
+        count(peer, rank_, slice);
+      }
+    }
+  }
+
+  /// Every rank adds a segment up for the root. Counted is what each link of the chain would carry.
+  void reduce() {
+    const auto [begin, bytes] = segment();
+    sum_into(calls_[rank_].root, begin, bytes);
+    if (rank_ != calls_[rank_].root) {
+      count(rank_, (rank_ + 1) % size_, calls_[rank_].bytes);
+    }
+  }
+
+  void broadcast() {
+    const Collective& call = calls_[rank_];
+    if (rank_ != call.root) {
+      copy(call.root, rank_, 0, call.bytes);
+      count((rank_ + size_ - 1) % size_, rank_, call.bytes);
+    }
+  }
+
+ private:
+  struct Bytes {
+    int64_t begin;
+    int64_t bytes;
+  };
+
+  Bytes segment() const {
+    const int64_t element = size_of(calls_[rank_].dtype);
+    const int64_t numel = calls_[rank_].bytes / element;
+    const int64_t begin = segment_begin(numel, rank_, size_);
+    const int64_t end = segment_begin(numel, rank_ + 1, size_);
+    return {begin * element, (end - begin) * element};
+  }
+
+  void sum_into(int target, int64_t begin, int64_t bytes) {
+    const double divisor = calls_[rank_].divisor;
+    if (bytes == 0 || (size_ == 1 && divisor == 1.0)) {
+      return;
+    }
+    std::vector<const float*> sources;
+    for (const Collective& call : calls_) {
+      sources.push_back(reinterpret_cast<const float*>(call.data + begin));
+    }
+    auto* out = reinterpret_cast<float*>(calls_[target].data + begin);
+    backend_.reduce_in_order(sources, divisor, {out, bytes / sizeof(float)});
+  }
+
+  void copy(int source, int target, int64_t begin, int64_t bytes) {
+    std::copy_n(calls_[source].data + begin, bytes, calls_[target].data + begin);
+  }
+
+  void count(int sender, int receiver, int64_t bytes) {
+    traffic_[sender].sent += bytes;
+    traffic_[receiver].received += bytes;
+  }
+
+  const int rank_;
+  const int size_;
+  const std::span<const Collective> calls_;
+  Backend& backend_;
+  const std::span<Traffic> traffic_;
+};
+
+}  // namespace
+
+bool same_call(const Collective& a, const Collective& b) {
+  return a.op == b.op && a.tag == b.tag && a.dtype == b.dtype && a.bytes == b.bytes &&
+         a.root == b.root && a.divisor == b.divisor;
+}
+
+std::string name_of(const Collective& call) {
+  return call.op == CollectiveOp::kBarrier
+             ? "barrier()"
+             : fmt::format("{}({})", name_of(call.op), tag_text(call.tag));
+}
+
+std::string describe(const Collective& call) {
+  if (call.op == CollectiveOp::kBarrier) {
+    return name_of(call);
+  }
+  std::string text = fmt::format("{}({}, {} bytes of {}", name_of(call.op), tag_text(call.tag),
+                                 call.bytes, name_of(call.dtype));
+  if (call.root >= 0) {
+    text += fmt::format(", root {}", call.root);
+  }
+  if (has_divisor(call.op)) {
+    text += fmt::format(", divisor {}", call.divisor);
+  }
+  return text + ")";
+}
+
+void move_part(int rank, std::span<const Collective> calls, Backend& backend,
+               std::span<Traffic> traffic) {
+  Part part(rank, calls, backend, traffic);
+  switch (calls[rank].op) {
+    case CollectiveOp::kAllReduce:
+      return part.all_reduce();
+    case CollectiveOp::kReduceScatter:
+      return part.reduce_scatter();
+    case CollectiveOp::kAllGather:
+      return part.all_gather();
+    case CollectiveOp::kReduce:
+      return part.reduce();
+    case CollectiveOp::kBroadcast:
+      return part.broadcast();
+    case CollectiveOp::kBarrier:
+      return;
+  }
+}
+
+}  // namespace zerolab

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "framework/comm/communicator.h"
+
+namespace zerolab {
+
+class Backend;
+
+/// One rank's call of a verb. All but `data` must be equal on all ranks.
+struct Collective {
+  CollectiveOp op = CollectiveOp::kBarrier;
+  CommTag tag;
+  DType dtype = DType::kFloat32;
+  int64_t bytes = 0;
+  int root = -1;         ///< of reduce and broadcast
+  double divisor = 1.0;  ///< of the reductions
+  std::byte* data = nullptr;
+};
+
+bool same_call(const Collective& a, const Collective& b);
+
+/// What errors call it: "all_gather(parameter, bucket 2)".
+std::string name_of(const Collective& call);
+/// With all that must agree: "reduce(gradient, bucket 2, 64 bytes of fp32, root 1, divisor 4)".
+std::string describe(const Collective& call);
+
+/// Bytes that one rank has sent and received; counted by whoever moves them.
+struct Traffic {
+  std::atomic<int64_t> sent = 0;
+  std::atomic<int64_t> received = 0;
+};
+
+/// Moves `rank`'s part of a collective between ranks that share memory, and counts it; `calls` and
+/// `traffic` are in rank order. All parts together are the collective; they may run in any order
+/// and at the same time, once every rank's buffer is ready. A buffer may be touched until every
+/// part is done.
+void move_part(int rank, std::span<const Collective> calls, Backend& backend,
+               std::span<Traffic> traffic);
+
+}  // namespace zerolab

@@ -1,0 +1,74 @@
+#include "framework/comm/communicator.h"
+
+namespace zerolab {
+
+std::string_view name_of(CollectiveOp op) {
+  constexpr std::string_view kNames[kNumCollectiveOps] = {
+      "all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "barrier"};
+  return kNames[static_cast<int>(op)];
+}
+
+std::string_view name_of(Purpose purpose) {
+  constexpr std::string_view kNames[] = {"gradient", "parameter", "control"};
+  return kNames[static_cast<int>(purpose)];
+}
+
+void CommunicationLedger::add(CollectiveOp op, const CommTag& tag, const Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  Entry& sum = entries_[{op, tag.purpose}];
+  sum.calls += entry.calls;
+  sum.bytes_sent += entry.bytes_sent;
+  sum.bytes_received += entry.bytes_received;
+  sum.wait_ms += entry.wait_ms;
+  sum.transfer_ms += entry.transfer_ms;
+}
+
+std::map<CommunicationLedger::Key, CommunicationLedger::Entry> CommunicationLedger::entries()
+    const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+int64_t CommunicationLedger::bytes_sent(Purpose purpose) const {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& [key, entry] : entries_) {
+    if (key.second == purpose) {
+      bytes += entry.bytes_sent;
+    }
+  }
+  return bytes;
+}
+
+void CommunicationLedger::reset() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
+int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root) {
+  if (size == 1) {
+    return 0;
+  }
+  switch (op) {
+    case CollectiveOp::kAllReduce: {
+      // Everyone's segment but the own one goes out to be summed; then the own sum to everyone.
+      constexpr int64_t kElement = size_of(DType::kFloat32);
+      const int64_t numel = bytes / kElement;
+      const int64_t segment =
+          segment_begin(numel, rank + 1, size) - segment_begin(numel, rank, size);
+      return bytes + (size - 2) * segment * kElement;
+    }
+    case CollectiveOp::kReduceScatter:
+    case CollectiveOp::kAllGather:
+      return bytes / size * (size - 1);
+    case CollectiveOp::kReduce:
+      return rank == root ? 0 : bytes;
+    case CollectiveOp::kBroadcast:
+      return (rank + 1) % size == root ? 0 : bytes;
+    case CollectiveOp::kBarrier:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace zerolab

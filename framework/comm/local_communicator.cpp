@@ -1,0 +1,48 @@
+#include "framework/comm/local_communicator.h"
+
+#include <algorithm>
+
+#include "framework/core/cpu_stream.h"
+#include "framework/core/rank_context.h"
+
+namespace zerolab {
+namespace {
+
+void take_part(Rendezvous& group, RankContext& context, const Collective& call,
+               CommunicationLedger& ledger) {
+  const Clock::time_point begin = Clock::now();
+  const Rendezvous::Result result = group.run(context.rank(), call, context.backend());
+  record(call,
+         {.sent = result.sent,
+          .received = result.received,
+          .begin = begin,
+          .all_arrived = std::max(begin, result.all_arrived),
+          .end = Clock::now()},
+         ledger, context.recorder());
+}
+
+}  // namespace
+
+LocalCommunicator::LocalCommunicator(Rendezvous& group, RankContext& context)
+    : CheckedCommunicator(context.rank(), group.size()), group_(group), context_(context) {}
+
+void LocalCommunicator::run(Stream& stream, const Collective& call) {
+  if (&stream != last_stream_) {
+    stream.wait(last_verb_);
+    last_stream_ = &stream;
+  }
+  static_cast<CpuStream&>(stream).launch(
+      [&group = group_, &context = context_, call, ledger = shared_ledger()] {
+        take_part(group, context, call, *ledger);
+      });
+  last_verb_ = stream.record();
+}
+
+void LocalCommunicator::barrier() {
+  last_verb_.synchronize();
+  take_part(group_, context_, Collective(), ledger());
+}
+
+void LocalCommunicator::abort(std::string_view reason) { group_.abort(rank(), reason); }
+
+}  // namespace zerolab

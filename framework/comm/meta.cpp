@@ -1,0 +1,51 @@
+#include "framework/comm/meta.h"
+
+#include "framework/comm/checked_communicator.h"
+#include "framework/core/cpu_stream.h"
+#include "framework/core/rank_context.h"
+
+namespace zerolab {
+namespace {
+
+void count(int rank, int size, const Collective& call, CommunicationLedger& ledger,
+           Recorder& recorder) {
+  // In a chain a rank receives what its predecessor sends; in a ring, as much as it sends.
+  const bool chain = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
+  const int sender = chain ? (rank + size - 1) % size : rank;
+  const Clock::time_point now = Clock::now();
+  record(call,
+         {.sent = bytes_sent_by(call.op, call.bytes, rank, size, call.root),
+          .received = bytes_sent_by(call.op, call.bytes, sender, size, call.root),
+          .begin = now,
+          .all_arrived = now,
+          .end = now},
+         ledger, recorder);
+}
+
+class MetaCommunicator final : public CheckedCommunicator {
+ public:
+  explicit MetaCommunicator(RankContext& context)
+      : CheckedCommunicator(context.rank(), context.world_size()), context_(context) {}
+
+  void barrier() override {
+    count(rank(), size(), Collective(), *shared_ledger(), context_.recorder());
+  }
+  void abort(std::string_view /*reason*/) override {}
+
+ private:
+  void run(Stream& stream, const Collective& call) override {
+    static_cast<CpuStream&>(stream).launch(
+        [rank = rank(), size = size(), call, ledger = shared_ledger(),
+         &recorder = context_.recorder()] { count(rank, size, call, *ledger, recorder); });
+  }
+
+  RankContext& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_meta_communicator(RankContext& context) {
+  return std::make_unique<MetaCommunicator>(context);
+}
+
+}  // namespace zerolab
