@@ -1,5 +1,6 @@
 #include "models/safetensors.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -61,15 +62,11 @@ std::string bytes_of(const std::vector<float>& values) {
 struct Writer {
   void add(const std::string& name, const std::vector<int64_t>& shape,
            const std::vector<float>& values) {
-    std::string extents;
-    for (const int64_t extent : shape) {
-      extents += (extents.empty() ? "" : ",") + std::to_string(extent);
-    }
     const size_t begin = data.size();
     data += bytes_of(values);
-    header += (header.empty() ? "" : ",") +
-              fmt::format(R"("{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", name,
-                          extents, begin, data.size());
+    header +=
+        fmt::format(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
+                    header.empty() ? "" : ",", name, fmt::join(shape, ","), begin, data.size());
   }
   std::string header;
   std::string data;
