@@ -4,9 +4,12 @@
 #include <limits>
 
 #include "framework/core/backend.h"
+#include "framework/core/error.h"
 #include "framework/core/exact_sum.h"
 #include "framework/core/philox.h"
+#include "framework/ops/cross_entropy.h"
 #include "framework/ops/elementwise.h"
+#include "framework/ops/embedding.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {
@@ -149,6 +152,16 @@ TEST_F(Plain, ReduceInOrderMayOverwriteASource) {
   const float* sources[] = {a.data(), b.data(), c.data()};
   rank_.backend->reduce_in_order(sources, 3.0, a);
   EXPECT_EQ(a, (std::vector<float>{3, 2}));
+}
+
+TEST_F(Plain, IndicesOutsideTheVocabularyAreRefused) {
+  const Tensor table = rank_.normal({3, 2}, DType::kFloat32, "table");
+  for (const int32_t index : {-1, 3}) {
+    const Tensor indices = rank_.tensor<int32_t>({1}, {index});
+    EXPECT_THROW(ops::embedding(indices, table), Error);
+    EXPECT_THROW(ops::cross_entropy(rank_.normal({1, 3}, DType::kFloat32, "logits"), indices),
+                 Error);
+  }
 }
 
 TEST_F(Plain, HostMemoryMayBeReusedAfterACopyThatRunsLater) {

@@ -168,6 +168,29 @@ TEST(Gpt, DryRunCountsTheSameBytes) {
   EXPECT_EQ(real.current_of(Category::kLogits), 0);
 }
 
+/// All gradients of one training step.
+std::vector<std::vector<float>> gradients_under(const RankOptions& options) {
+  TestRank rank(options);
+  GptConfig config = kTiny;
+  config.dropout = 0.1;
+  const Gpt gpt({rank.context, 1, DType::kFloat32, ""}, config);
+  const Tensor tokens = some_tokens(rank.context, {2, 5}, 1);
+  const Tensor loss = gpt.loss(tokens, tokens, {.training = true});
+  autograd::backward(loss, rank.ones_like(loss));
+  std::vector<std::vector<float>> gradients = {{static_cast<float>(loss.item())}};
+  for (const Parameter* parameter : gpt.parameters()) {
+    gradients.push_back(parameter->gradient().to_host<float>());
+  }
+  return gradients;
+}
+
+TEST(Gpt, PoisonAndLazyStreamsChangeNoBit) {
+  const auto expected = gradients_under({});
+  EXPECT_EQ(gradients_under({.poison = true}), expected);
+  EXPECT_EQ(gradients_under({.poison = true, .streams = StreamMode::kLazy, .lazy_seed = 3}),
+            expected);
+}
+
 /// Stands for a backend whose linear kernels take memory.
 class Hungry final : public PlainBackend {
  public:
