@@ -6,7 +6,9 @@ namespace zerolab {
 bool onednn_is_available() { return false; }
 
 std::unique_ptr<Backend> make_onednn_backend() {
-  fail("onednn", "this program was built without oneDNN; use launch.backend = \"plain\", or build with ZEROLAB_ONEDNN=ON");
+  fail("onednn",
+       "this program was built without oneDNN; use launch.backend = \"plain\", or build with "
+       "ZEROLAB_ONEDNN=ON");
 }
 
 }  // namespace zerolab

@@ -22,7 +22,8 @@ constexpr int64_t kCopyGrain = int64_t{1} << 20;
 
 /// 0.5 * (1 + tanh(u)) is sigmoid(2u): fewer operations, and no cancellation where x is negative.
 constexpr float kGeluCubic = 0.044715F;
-constexpr float kTwiceGeluScale = static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+constexpr float kTwiceGeluScale =
+    static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
 
 Vector gelu_gate(Vector x) {
   return onednn::sigmoid(kTwiceGeluScale * (x + kGeluCubic * x * x * x));
@@ -64,8 +65,8 @@ void OnednnBackend::accumulate(Stream& stream, const Tensor& source, const Tenso
 
 void OnednnBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) {
   launch_chunks(stream, out.numel(), kGrain,
-                [a = floats(a), b = floats(b), period = b.numel(), out = floats(out)](
-                    int64_t begin, int64_t end) {
+                [a = floats(a), b = floats(b), period = b.numel(), out = floats(out)](int64_t begin,
+                                                                                      int64_t end) {
                   // Runs within which b does not start again.
                   while (begin < end) {
                     const int64_t at = begin % period;
@@ -82,8 +83,8 @@ void OnednnBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const 
 void OnednnBackend::scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
                           bool accumulate) {
   launch_chunks(stream, out.numel(), kGrain,
-                [a = floats(a), factor = static_cast<float>(factor), out = floats(out),
-                 accumulate](int64_t begin, int64_t end) {
+                [a = floats(a), factor = static_cast<float>(factor), out = floats(out), accumulate](
+                    int64_t begin, int64_t end) {
                   for_vectors(begin, end, [&](int64_t i, auto lanes) {
                     put(lanes, out + i, lanes.load(a + i) * factor, accumulate);
                   });

@@ -23,8 +23,9 @@ inline float* floats(const Tensor& tensor) {
   return tensor.data<float>();
 }
 
-/// Threads for work on `stream`: the rank's own where it runs at once in the rank's thread. A worker's thread
-/// stays alone, so that communication does not start a second team beside the computing one.
+/// Threads for work on `stream`: the rank's own where it runs at once in the rank's thread. A
+/// worker's thread stays alone, so that communication does not start a second team beside the
+/// computing one.
 inline int threads_for(Stream& stream) {
   return static_cast<CpuStream&>(stream).is_immediate() ? omp_get_max_threads() : 1;
 }
@@ -53,7 +54,9 @@ void launch_chunks(Stream& stream, int64_t count, int64_t grain, Body&& body) {
 }
 
 /// Rows of `cols` elements that are worth a thread's while.
-inline int64_t row_grain(int64_t cols) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols)); }
+inline int64_t row_grain(int64_t cols) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols));
+}
 
 /// out = value, or out += value, in the lanes that `lanes` has.
 template <typename Lanes, typename Value>

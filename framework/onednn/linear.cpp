@@ -19,9 +19,8 @@ void OnednnBackend::launch_product(Stream& stream, const LinearCall& call, const
       context, Shape{product.scratchpad_bytes() / size_of(DType::kFloat32)}, DType::kFloat32);
   static_cast<CpuStream&>(stream).launch(
       [&product, a = floats(a), b = floats(b), bias = bias.defined() ? floats(bias) : nullptr,
-       out = floats(out), scratchpad = floats(scratchpad)] {
-        product.execute(a, b, bias, out, scratchpad);
-      });
+       out = floats(out),
+       scratchpad = floats(scratchpad)] { product.execute(a, b, bias, out, scratchpad); });
 }
 
 void OnednnBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
@@ -89,24 +88,24 @@ void OnednnBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out,
   constexpr int64_t kVectors = 8;
   constexpr int64_t kBlock = kVectors * onednn::kLanes;
   const int64_t cols = out.numel();
-  onednn::launch_chunks(
-      stream, cols, kBlock,
-      [x = floats(x), numel = x.numel(), cols, out = floats(out), accumulate](int64_t first,
-                                                                              int64_t last) {
-        for (int64_t begin = first; begin < last; begin += kBlock) {
-          const int64_t end = std::min(begin + kBlock, last);
-          Vector sums[kVectors] = {};
-          for (const float* row = x; row != x + numel; row += cols) {
-            Vector* sum = sums;
-            onednn::for_vectors(begin, end,
-                                [&](int64_t j, auto lanes) { *sum++ += lanes.load(row + j); });
-          }
-          const Vector* sum = sums;
-          onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
-            onednn::put(lanes, out + j, *sum++, accumulate);
-          });
-        }
-      });
+  onednn::launch_chunks(stream, cols, kBlock,
+                        [x = floats(x), numel = x.numel(), cols, out = floats(out), accumulate](
+                            int64_t first, int64_t last) {
+                          for (int64_t begin = first; begin < last; begin += kBlock) {
+                            const int64_t end = std::min(begin + kBlock, last);
+                            Vector sums[kVectors] = {};
+                            for (const float* row = x; row != x + numel; row += cols) {
+                              Vector* sum = sums;
+                              onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
+                                *sum++ += lanes.load(row + j);
+                              });
+                            }
+                            const Vector* sum = sums;
+                            onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
+                              onednn::put(lanes, out + j, *sum++, accumulate);
+                            });
+                          }
+                        });
 }
 
 }  // namespace zerolab

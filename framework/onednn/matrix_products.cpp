@@ -52,7 +52,8 @@ dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const LinearCa
     post_ops.append_sum(1.0F);
     attributes.set_post_ops(post_ops);
   }
-  const auto operation = call.bias ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
+  const auto operation =
+      call.bias ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
   return {operation, attributes, engine};
 }
 
@@ -84,8 +85,8 @@ void MatrixProduct::execute(float* a, float* b, float* bias, float* out, float* 
 }
 
 const MatrixProduct& MatrixProducts::find(const LinearCall& call) {
-  const Key key = {omp_get_max_threads(), call.pass,   call.rows, call.in,
-                   call.out,              call.layout, call.bias, call.accumulate};
+  const Key key = {omp_get_max_threads(), call.pass, call.rows,      call.in, call.out,
+                   call.layout,           call.bias, call.accumulate};
   {
     const std::shared_lock lock(mutex_);
     const auto found = products_.find(key);

@@ -10,8 +10,8 @@
 
 namespace zerolab::onednn {
 
-/// One compiled product a · b (+ bias) of a linear kernel. May be executed by several threads at once, each
-/// with a scratchpad of its own.
+/// One compiled product a · b (+ bias) of a linear kernel. May be executed by several threads at
+/// once, each with a scratchpad of its own.
 class MatrixProduct {
  public:
   /// Compiles for the calling thread's number of OpenMP threads.
@@ -38,7 +38,8 @@ class MatrixProducts {
   const MatrixProduct& find(const LinearCall& call);
 
  private:
-  using Key = std::tuple<int, LinearCall::Pass, int64_t, int64_t, int64_t, WeightLayout, bool, bool>;
+  using Key =
+      std::tuple<int, LinearCall::Pass, int64_t, int64_t, int64_t, WeightLayout, bool, bool>;
 
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   std::shared_mutex mutex_;

@@ -10,8 +10,9 @@
 
 namespace zerolab::onednn {
 
-/// Sixteen floats; the compiler splits them where registers are smaller. Every lane is computed alike, so an
-/// element's bits do not depend on whether it fell into a whole vector or into a remainder.
+/// Sixteen floats; the compiler splits them where registers are smaller. Every lane is computed
+/// alike, so an element's bits do not depend on whether it fell into a whole vector or into a
+/// remainder.
 inline constexpr int kLanes = 16;
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using IntVector = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
@@ -28,8 +29,8 @@ inline Vector load(const float* source) {
 
 inline void store(float* out, Vector value) { std::memcpy(out, &value, sizeof(value)); }
 
-// What the vector syntax of the compiler has no word for; the general form gives the same bits, but for the one
-// rounding that a fused multiply-add spares.
+// What the vector syntax of the compiler has no word for; the general form gives the same bits, but
+// for the one rounding that a fused multiply-add spares.
 #ifdef __AVX512F__
 inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vector square_root(Vector a) { return _mm512_maskz_sqrt_ps(0xFFFF, a); }
@@ -59,7 +60,8 @@ inline void store_first(float* out, Vector value, int64_t count) {
 
 inline Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
 
-/// The lanes of a whole vector, or the first `count` of one: what a loop's body sees of its position.
+/// The lanes of a whole vector, or the first `count` of one: what a loop's body sees of its
+/// position.
 struct AllLanes {
   Vector load(const float* source) const { return onednn::load(source); }
   void store(float* out, Vector value) const { onednn::store(out, value); }

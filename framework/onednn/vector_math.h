@@ -6,8 +6,9 @@
 
 namespace zerolab::onednn {
 
-/// e^x within 2 units in the last place, without branches: 2^n times a polynomial on [-ln2 / 2, ln2 / 2].
-/// Below -86.6 it is 0 (the true value is below 2.5e-38), above 88.7 infinite; a NaN stays one.
+/// e^x within 2 units in the last place, without branches: 2^n times a polynomial on [-ln2 / 2, ln2
+/// / 2]. Below -86.6 it is 0 (the true value is below 2.5e-38), above 88.7 infinite; a NaN stays
+/// one.
 inline Vector exp(Vector x) {
   constexpr float kLowest = -86.6F;
   constexpr float kHighest = 88.722839F;

@@ -65,7 +65,8 @@ class Onednn : public ::testing::Test {
     return kernel(rank);
   }
 
-  /// Within tolerance * (largest of the output) of plain, and the same bits with one thread as with two.
+  /// Within tolerance * (largest of the output) of plain, and the same bits with one thread as with
+  /// two.
   static void compare(const Kernel& kernel, double tolerance, bool same_bits = true) {
     Rank plain(make_plain_backend(), 1);
     const Outputs expected = kernel(plain);
@@ -130,8 +131,8 @@ TEST_F(Onednn, LinearTakesItsScratchpadFromTheLedger) {
   const Tensor weight = rank.random(Shape{512, 768}, 2);
   const Tensor out = Tensor::empty(rank.context, Shape{256, 512}, DType::kFloat32);
   rank.backend->linear_forward(rank.stream(), x, weight, WeightLayout::kOutIn, Tensor(), out);
-  const LinearCall call = {LinearCall::Pass::kForward, 256, 768, 512, WeightLayout::kOutIn, false,
-                           false, DType::kFloat32};
+  const LinearCall call = {LinearCall::Pass::kForward, 256,   768,   512,
+                           WeightLayout::kOutIn,       false, false, DType::kFloat32};
   EXPECT_GT(rank.backend->linear_workspace(call), 0);
   EXPECT_EQ(rank.context.ledger().snapshot().peak_of(Category::kWorkspace),
             rank.backend->linear_workspace(call));
@@ -160,9 +161,11 @@ TEST_F(Onednn, ElementwiseAgreesWithPlain) {
             with_out([&](const Tensor& out) { backend.add(stream, x, dy, out); });
             with_out([&](const Tensor& out) { backend.scale(stream, x, 0.3, out, accumulate); });
             with_out([&](const Tensor& out) { backend.relu_forward(stream, x, out); });
-            with_out([&](const Tensor& out) { backend.relu_backward(stream, x, dy, out, accumulate); });
+            with_out(
+                [&](const Tensor& out) { backend.relu_backward(stream, x, dy, out, accumulate); });
             with_out([&](const Tensor& out) { backend.gelu_forward(stream, x, out); });
-            with_out([&](const Tensor& out) { backend.gelu_backward(stream, x, dy, out, accumulate); });
+            with_out(
+                [&](const Tensor& out) { backend.gelu_backward(stream, x, dy, out, accumulate); });
             return outputs;
           },
           5e-6);
@@ -250,8 +253,9 @@ TEST_F(Onednn, AttentionAgreesWithPlain) {
   struct Sizes {
     int64_t batch, time, heads, head_size;
   };
-  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 3, 3, 5}, Sizes{1, 17, 2, 16}, Sizes{2, 64, 2, 64},
-                         Sizes{1, 65, 2, 20}, Sizes{3, 127, 1, 33}, Sizes{1, 257, 2, 80}}) {
+  for (const Sizes& s :
+       {Sizes{1, 1, 1, 1}, Sizes{2, 3, 3, 5}, Sizes{1, 17, 2, 16}, Sizes{2, 64, 2, 64},
+        Sizes{1, 65, 2, 20}, Sizes{3, 127, 1, 33}, Sizes{1, 257, 2, 80}}) {
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(testing::Message() << s.time << " " << s.head_size << " " << accumulate);
       compare(
@@ -263,8 +267,8 @@ TEST_F(Onednn, AttentionAgreesWithPlain) {
             const Tensor log_sum_exp = rank.random(Shape{s.batch, s.heads, s.time}, 3);
             const Tensor dqkv = rank.random(qkv.shape(), 4);
             rank.backend->attention_forward(rank.stream(), qkv, s.heads, out, log_sum_exp);
-            rank.backend->attention_backward(rank.stream(), qkv, out, log_sum_exp, dy, s.heads, dqkv,
-                                             accumulate);
+            rank.backend->attention_backward(rank.stream(), qkv, out, log_sum_exp, dy, s.heads,
+                                             dqkv, accumulate);
             return Outputs{out.to_host<float>(), log_sum_exp.to_host<float>(),
                            dqkv.to_host<float>()};
           },
@@ -329,7 +333,7 @@ TEST_F(Onednn, LossesAgreeWithPlain) {
 TEST_F(Onednn, CrossEntropyOfExtremeLogits) {
   compare(
       [&](Rank& rank) {
-        const Tensor logits = rank.tensor(Shape{3, 4}, {1e4F, -1e4F, 0.0F, 9e3F,              //
+        const Tensor logits = rank.tensor(Shape{3, 4}, {1e4F, -1e4F, 0.0F, 9e3F,             //
                                                         -kInfinity, 1.0F, 2.0F, -kInfinity,  //
                                                         -1e4F, -1e4F, -1e4F, -1e4F});
         const Tensor targets = rank.indices({0, 2, 3});
@@ -366,8 +370,8 @@ TEST_F(Onednn, OptimizerStepsArePlainsToTheBitHoweverTheyAreCut) {
           const Tensor exp_avg_sq = rank.tensor(Shape{kSize}, std::vector<float>(kSize, 0.5F));
           const Tensor descended = rank.random(Shape{kSize}, 4);
           const Tensor momentum = rank.random(Shape{kSize}, 5);
-          const AdamWArguments adamw = {.learning_rate = 1e-3, .weight_decay = 0.1, .step = 3,
-                                        .gradient_scale = 0.7};
+          const AdamWArguments adamw = {
+              .learning_rate = 1e-3, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.7};
           const SgdArguments sgd = {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
           // Plain is not cut: it is what the cut pieces must equal.
           for_cuts(kSize, cut && rank.backend->name() == "onednn", [&](int64_t begin, int64_t n) {
@@ -430,9 +434,8 @@ std::vector<int64_t> statistics_of(Rank& rank, const Tensor& gradient, int64_t b
   auto* words = statistics.data<int64_t>();
   words[kFirstNonFiniteWord] = kAllFinite;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    rank.backend->gradient_statistics(rank.stream(),
-                                      gradient.range(cuts[i], cuts[i + 1] - cuts[i]), block,
-                                      1000 + cuts[i], statistics);
+    rank.backend->gradient_statistics(rank.stream(), gradient.range(cuts[i], cuts[i + 1] - cuts[i]),
+                                      block, 1000 + cuts[i], statistics);
   }
   normalize_exact_sum({words, kExactSumWords});
   return statistics.to_host<int64_t>();
