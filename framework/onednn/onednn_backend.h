@@ -37,6 +37,39 @@ class OnednnBackend final : public PlainBackend {
   void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) override;
   int64_t linear_workspace(const LinearCall& call) const override;
 
+  // --- layer norm ---
+  void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          double epsilon, const Tensor& out, const Tensor& mean,
+                          const Tensor& rstd) override;
+  void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
+                                 const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                                 const Tensor& dx, bool accumulate) override;
+  void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean,
+                                      const Tensor& rstd, const Tensor& dy, const Tensor& dweight,
+                                      bool accumulate_weight, const Tensor& dbias,
+                                      bool accumulate_bias) override;
+
+  // --- attention ---
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
+                         const Tensor& log_sum_exp) override;
+  void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                          const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
+                          const Tensor& dqkv, bool accumulate) override;
+
+  // --- embedding ---
+  void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
+                         const Tensor& out) override;
+  void embedding_backward(Stream& stream, const Tensor& indices, const Tensor& dy,
+                          const Tensor& dtable, bool accumulate) override;
+
+  // --- losses ---
+  void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
+                             const Tensor& log_sum_exp, const Tensor& loss) override;
+  void cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
+                              const Tensor& log_sum_exp, const Tensor& logits) override;
+  void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
+                    const Tensor& target, const Tensor& dprediction, bool accumulate) override;
+
   // --- optimizer ---
   void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
              const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) override;
