@@ -1,7 +1,6 @@
 #include <cstring>
 #include <numbers>
 
-#include "framework/core/philox.h"
 #include "framework/onednn/kernel.h"
 #include "framework/onednn/onednn_backend.h"
 #include "framework/onednn/vector_math.h"

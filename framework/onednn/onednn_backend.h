@@ -26,6 +26,8 @@ class OnednnBackend final : public PlainBackend {
   void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
   void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                      bool accumulate) override;
+  void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out,
+               bool accumulate) override;
 
   // --- linear ---
   void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
@@ -75,6 +77,10 @@ class OnednnBackend final : public PlainBackend {
              const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) override;
   void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
            const Tensor& parameter, const Tensor& momentum_buffer) override;
+
+  // --- statistics ---
+  void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
+                           int64_t base_index, const Tensor& statistics) override;
 
   // --- collectives ---
   void reduce_in_order(std::span<const float* const> sources, double divisor,
