@@ -67,6 +67,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  /// False in dry runs: tensors have no memory, so that there is no use in preparing values for them.
+  virtual bool computes() const { return true; }
 
   // --- device ---
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;
@@ -109,7 +111,7 @@ class Backend {
   /// out [N] (+)= sum over rows of x [M, N], added in row order: the gradient of a bias or of positions.
   virtual void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) = 0;
 
-  // --- layer norm over the last extent C; mean and rstd [rows] ---
+  // --- layer norm over the last extent C; weight [C], bias [C] or undefined; mean and rstd [rows] ---
   virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   double epsilon, const Tensor& out, const Tensor& mean, const Tensor& rstd) = 0;
   virtual void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& mean,

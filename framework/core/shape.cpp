@@ -21,6 +21,13 @@ int64_t Shape::numel() const {
   return product;
 }
 
+Shape Shape::with_cols(int64_t cols) const {
+  require(rank_ > 0, "shape", "a scalar has no last extent");
+  Shape result = *this;
+  result.extents_[rank_ - 1] = cols;
+  return result;
+}
+
 std::string Shape::to_string() const {
   std::string text = "[";
   for (int axis = 0; axis < rank_; ++axis) {

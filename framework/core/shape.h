@@ -23,6 +23,8 @@ class Shape {
   /// Product of all extents but the last: the rows of the tensor seen as a matrix.
   int64_t rows() const { return rank_ == 0 || cols() == 0 ? 0 : numel() / cols(); }
   int64_t cols() const { return rank_ == 0 ? 1 : extents_[rank_ - 1]; }
+  /// The same rows with another last extent.
+  Shape with_cols(int64_t cols) const;
   std::string to_string() const;
 
   bool operator==(const Shape&) const = default;

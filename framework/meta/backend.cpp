@@ -1,0 +1,104 @@
+#include "framework/meta/backend.h"
+
+#include <algorithm>
+
+#include "framework/core/rank_context.h"
+
+namespace zerolab {
+namespace {
+
+class MetaBackend final : public Backend {
+ public:
+  explicit MetaBackend(const Backend& imitated) : imitated_(imitated) {}
+  std::string_view name() const override { return "meta"; }
+  bool computes() const override { return false; }
+
+  std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool /*poison*/) const override {
+    return std::make_unique<MetaAllocator>(ledger);
+  }
+  void bind_thread(int) const override {}
+  void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
+  void copy_to_host(const Tensor&, std::span<std::byte> out) override {
+    std::fill(out.begin(), out.end(), std::byte{0});
+  }
+
+  void fill(Stream&, const Tensor&, double) override {}
+  void copy(Stream&, const Tensor&, const Tensor&) override {}
+  void accumulate(Stream&, const Tensor&, const Tensor&) override {}
+  void add(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void scale(Stream&, const Tensor&, double, const Tensor&, bool) override {}
+  void relu_forward(Stream&, const Tensor&, const Tensor&) override {}
+  void relu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
+  void gelu_forward(Stream&, const Tensor&, const Tensor&) override {}
+  void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
+  void dropout(Stream&, const Tensor&, const DropoutKey&, const Tensor&, bool) override {}
+
+  void linear_forward(Stream&, const Tensor& x, const Tensor&, WeightLayout layout,
+                      const Tensor& bias, const Tensor& out) override {
+    take_workspace(out.context(), {LinearCall::Pass::kForward, x.shape().rows(), x.shape().cols(),
+                                   out.shape().cols(), layout, bias.defined(), false, out.dtype()});
+  }
+  void linear_backward_input(Stream&, const Tensor& dy, const Tensor&, WeightLayout layout,
+                             const Tensor& dx, bool accumulate) override {
+    take_workspace(dx.context(),
+                   {LinearCall::Pass::kBackwardInput, dy.shape().rows(), dx.shape().cols(),
+                    dy.shape().cols(), layout, false, accumulate, dx.dtype()});
+  }
+  void linear_backward_weight(Stream&, const Tensor& x, const Tensor& dy, WeightLayout layout,
+                              const Tensor& dweight, bool accumulate) override {
+    take_workspace(dweight.context(),
+                   {LinearCall::Pass::kBackwardWeight, x.shape().rows(), x.shape().cols(),
+                    dy.shape().cols(), layout, false, accumulate, dweight.dtype()});
+  }
+  void sum_rows(Stream&, const Tensor&, const Tensor&, bool) override {}
+
+  void layer_norm_forward(Stream&, const Tensor&, const Tensor&, const Tensor&, double,
+                          const Tensor&, const Tensor&, const Tensor&) override {}
+  void layer_norm_backward_input(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                                 const Tensor&, const Tensor&, const Tensor&, bool) override {}
+  void layer_norm_backward_parameters(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                                      const Tensor&, const Tensor&, bool, const Tensor&,
+                                      bool) override {}
+  void attention_forward(Stream&, const Tensor&, int64_t, const Tensor&, const Tensor&) override {}
+  void attention_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          int64_t, const Tensor&, bool) override {}
+  void embedding_forward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
+
+  void cross_entropy_forward(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                             const Tensor&) override {}
+  void cross_entropy_backward(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                              const Tensor&) override {}
+  void mse_forward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void mse_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                    bool) override {}
+
+  void adamw(Stream&, const AdamWArguments&, const Tensor&, const Tensor&, const Tensor&,
+             const Tensor&) override {}
+  void sgd(Stream&, const SgdArguments&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void gradient_statistics(Stream&, const Tensor&, int64_t, int64_t, const Tensor&) override {}
+  void reduce_in_order(std::span<const float* const>, double, std::span<float>) override {}
+
+  int64_t linear_workspace(const LinearCall& call) const override {
+    return imitated_.linear_workspace(call);
+  }
+
+ private:
+  void take_workspace(RankContext& context, const LinearCall& call) const {
+    const int64_t bytes = linear_workspace(call);
+    if (bytes > 0) {
+      const CategoryScope scope(context, Category::kWorkspace);
+      Tensor::empty(context, Shape{(bytes + 3) / 4}, DType::kFloat32);
+    }
+  }
+
+  const Backend& imitated_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_meta_backend(const Backend& imitated) {
+  return std::make_unique<MetaBackend>(imitated);
+}
+
+}  // namespace zerolab

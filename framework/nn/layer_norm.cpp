@@ -1,0 +1,21 @@
+#include "framework/nn/layer_norm.h"
+
+#include "framework/ops/layer_norm.h"
+
+namespace zerolab::nn {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+}  // namespace
+
+LayerNorm::LayerNorm(const Scope& scope, int64_t size, bool bias)
+    : weight_(add_parameter(scope, "weight", Shape{size}, Init::ones())),
+      bias_(bias ? &add_parameter(scope, "bias", Shape{size}, Init::zeros()) : nullptr) {}
+
+Tensor LayerNorm::forward(const Tensor& x) const {
+  return ops::layer_norm(x, weight_.tensor(), bias_ == nullptr ? Tensor() : bias_->tensor(),
+                         kEpsilon);
+}
+
+}  // namespace zerolab::nn

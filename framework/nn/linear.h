@@ -1,0 +1,18 @@
+#pragma once
+
+#include "framework/nn/module.h"
+
+namespace zerolab::nn {
+
+/// x · weight + bias, with the weight as [in, out] (GPT-2's Conv1D). The bias starts at zero.
+class Linear final : public Module {
+ public:
+  Linear(const Scope& scope, int64_t in, int64_t out, bool bias, double stddev);
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Parameter& weight_;
+  Parameter* bias_;  ///< null: none
+};
+
+}  // namespace zerolab::nn

@@ -1,0 +1,35 @@
+#include "framework/ops/attention.h"
+
+#include "framework/autograd/node.h"
+#include "framework/core/backend.h"
+#include "framework/core/rank_context.h"
+#include "framework/ops/check.h"
+
+namespace zerolab::ops {
+
+Tensor causal_attention(const Tensor& qkv, int64_t num_heads) {
+  require_float("attention", "qkv", qkv);
+  const Shape& shape = qkv.shape();
+  require(num_heads > 0 && shape.rank() == 3 && shape.cols() % (3 * num_heads) == 0, "attention",
+          "qkv must be [B, T, 3 * heads * size]; got {} with {} heads", shape.to_string(),
+          num_heads);
+
+  RankContext& context = autograd::begin_op("attention", {qkv});
+  const Tensor out = Tensor::empty(context, shape.with_cols(shape.cols() / 3), qkv.dtype());
+  const Tensor log_sum_exp =
+      Tensor::empty(context, Shape{shape[0], num_heads, shape[1]}, qkv.dtype());
+  context.backend().attention_forward(context.compute(), qkv, num_heads, out, log_sum_exp);
+  if (!autograd::records({qkv})) {
+    return out;
+  }
+  return autograd::record("attention", out, {qkv},
+                          [qkv = qkv.detached(), saved_out = out, log_sum_exp, num_heads](
+                              const Tensor& dy, autograd::Gradients& gradients) {
+                            const autograd::Destination dqkv = gradients.destination(0);
+                            dy.context().backend().attention_backward(
+                                dy.context().compute(), qkv, saved_out, log_sum_exp, dy, num_heads,
+                                dqkv.tensor, dqkv.accumulate);
+                          });
+}
+
+}  // namespace zerolab::ops

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+#include "framework/core/tensor.h"
+
+namespace zerolab::ops {
+
+/// Causal self-attention with `num_heads` heads. qkv [B, T, 3C] holds queries, keys and values side
+/// by side; the result is [B, T, C].
+Tensor causal_attention(const Tensor& qkv, int64_t num_heads);
+
+}  // namespace zerolab::ops

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "framework/core/tensor.h"
+
+namespace zerolab::ops {
+
+/// Rows of table [V, C]: indices [..] int32, all within [0, V) (whoever makes them checks that),
+/// give [.., C].
+Tensor embedding(const Tensor& indices, const Tensor& table);
+
+}  // namespace zerolab::ops

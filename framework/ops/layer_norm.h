@@ -1,0 +1,11 @@
+#pragma once
+
+#include "framework/core/tensor.h"
+
+namespace zerolab::ops {
+
+/// Normalises each row of x [.., C] to mean 0 and variance 1, then scales by weight [C] and adds
+/// bias [C] (undefined: none).
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon);
+
+}  // namespace zerolab::ops

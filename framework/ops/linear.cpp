@@ -1,0 +1,56 @@
+#include "framework/ops/linear.h"
+
+#include "framework/autograd/node.h"
+#include "framework/core/rank_context.h"
+#include "framework/ops/check.h"
+
+namespace zerolab::ops {
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+  require_float("linear", "x", x);
+  require_dtype("linear", "weight", weight, x.dtype());
+  require(x.shape().rank() >= 1, "linear", "x must have an extent; got a scalar");
+  require(weight.shape().rank() == 2, "linear", "weight must be a matrix; got {}",
+          weight.shape().to_string());
+  const bool in_out = layout == WeightLayout::kInOut;
+  const int64_t in = weight.shape()[in_out ? 0 : 1];
+  const int64_t columns = weight.shape()[in_out ? 1 : 0];
+  require(x.shape().cols() == in, "linear",
+          "the last extent of x must be the weight's input; got {}, expected {} for weight {}",
+          x.shape().to_string(), in, weight.shape().to_string());
+  if (bias.defined()) {
+    require_like("linear", "bias", bias, Shape{columns}, x.dtype());
+  }
+
+  RankContext& context = autograd::begin_op("linear", {x, weight, bias});
+  const Tensor out = Tensor::empty(context, x.shape().with_cols(columns), x.dtype());
+  context.backend().linear_forward(context.compute(), x, weight, layout, bias, out);
+  if (!autograd::records({x, weight, bias})) {
+    return out;
+  }
+  // The parameters come first: their reduction starts sooner, and x is freed before its gradient is
+  // made.
+  return autograd::record("linear", out, {x, weight, bias},
+                          [x = x.detached(), weight = weight.detached(), layout](
+                              const Tensor& dy, autograd::Gradients& gradients) mutable {
+                            Backend& backend = dy.context().backend();
+                            Stream& compute = dy.context().compute();
+                            if (gradients.needed(1)) {
+                              const autograd::Destination dweight = gradients.destination(1);
+                              backend.linear_backward_weight(compute, x, dy, layout, dweight.tensor,
+                                                             dweight.accumulate);
+                            }
+                            x = Tensor();
+                            if (gradients.needed(2)) {
+                              const autograd::Destination dbias = gradients.destination(2);
+                              backend.sum_rows(compute, dy, dbias.tensor, dbias.accumulate);
+                            }
+                            if (gradients.needed(0)) {
+                              const autograd::Destination dx = gradients.destination(0);
+                              backend.linear_backward_input(compute, dy, weight, layout, dx.tensor,
+                                                            dx.accumulate);
+                            }
+                          });
+}
+
+}  // namespace zerolab::ops

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "framework/core/backend.h"
+#include "framework/core/tensor.h"
+
+namespace zerolab::ops {
+
+/// x [.., K] · weight + bias = [.., N]; weight is [K, N] or [N, K] as `layout` says; an undefined
+/// bias is none.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              WeightLayout layout = WeightLayout::kInOut);
+
+}  // namespace zerolab::ops

@@ -1,0 +1,123 @@
+#include "models/gpt.h"
+
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "framework/core/error.h"
+#include "framework/ops/attention.h"
+#include "framework/ops/cross_entropy.h"
+#include "framework/ops/elementwise.h"
+#include "framework/ops/linear.h"
+
+namespace zerolab {
+namespace {
+
+constexpr double kStddev = 0.02;
+
+/// Every residual branch adds variance: GPT-2 shrinks what ends one by the root of their number.
+double projection_stddev(const GptConfig& config) {
+  return kStddev / std::sqrt(2.0 * static_cast<double>(config.n_layer));
+}
+
+/// `op` numbers the dropouts of the model.
+Tensor dropout(const Tensor& x, const GptConfig& config, const ForwardOptions& options,
+               uint64_t op) {
+  if (!options.training || config.dropout == 0.0) {
+    return x;
+  }
+  return ops::dropout(x, {options.seed, op, options.first_sample, config.dropout});
+}
+
+}  // namespace
+
+void GptConfig::check() const {
+  const auto require_positive = [](std::string_view field, int64_t value) {
+    require(value > 0, "gpt", "{} must be positive; got {}", field, value);
+  };
+  require_positive("n_layer", n_layer);
+  require_positive("n_head", n_head);
+  require_positive("n_embd", n_embd);
+  require_positive("block_size", block_size);
+  require_positive("vocab_size", vocab_size);
+  require(n_embd % n_head == 0, "gpt", "n_embd must be a multiple of n_head; got {} and {}", n_embd,
+          n_head);
+  require(dropout >= 0.0 && dropout < 1.0, "gpt", "dropout must be within [0, 1); got {}", dropout);
+}
+
+GptBlock::GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t layer)
+    : config_(config),
+      layer_(layer),
+      ln_1_(scope.child("ln_1"), config.n_embd, config.bias),
+      attention_(scope.child("attn.c_attn"), config.n_embd, 3 * config.n_embd, config.bias,
+                 kStddev),
+      attention_projection_(scope.child("attn.c_proj"), config.n_embd, config.n_embd, config.bias,
+                            projection_stddev(config)),
+      ln_2_(scope.child("ln_2"), config.n_embd, config.bias),
+      mlp_(scope.child("mlp.c_fc"), config.n_embd, 4 * config.n_embd, config.bias, kStddev),
+      mlp_projection_(scope.child("mlp.c_proj"), 4 * config.n_embd, config.n_embd, config.bias,
+                      projection_stddev(config)) {
+  add_module(ln_1_);
+  add_module(attention_);
+  add_module(attention_projection_);
+  add_module(ln_2_);
+  add_module(mlp_);
+  add_module(mlp_projection_);
+}
+
+Tensor GptBlock::forward(const Tensor& x, const ForwardOptions& options) const {
+  const Tensor attended = attention_projection_.forward(
+      ops::causal_attention(attention_.forward(ln_1_.forward(x)), config_.n_head));
+  const Tensor middle = ops::add(x, dropout(attended, config_, options, 1 + 2 * layer_));
+  const Tensor mixed = mlp_projection_.forward(ops::gelu(mlp_.forward(ln_2_.forward(middle))));
+  return ops::add(middle, dropout(mixed, config_, options, 2 + 2 * layer_));
+}
+
+Gpt::Gpt(const nn::Scope& scope, const GptConfig& config)
+    : config_((config.check(), config)),
+      wte_(scope.child("wte"), config.vocab_size, config.n_embd, kStddev, config.tie_weights),
+      wpe_(scope.child("wpe"), config.block_size, config.n_embd, kStddev),
+      ln_f_(scope.child("ln_f"), config.n_embd, config.bias) {
+  add_module(wte_);
+  add_module(wpe_);
+  for (int64_t layer = 0; layer < config.n_layer; ++layer) {
+    blocks_.push_back(
+        std::make_unique<GptBlock>(scope.child(fmt::format("h.{}", layer)), config, layer));
+    add_module(*blocks_.back());
+  }
+  add_module(ln_f_);
+  head_ = config.tie_weights
+              ? &wte_.weight()
+              : &add_parameter(scope.child("lm_head"), "weight",
+                               Shape{config.vocab_size, config.n_embd}, nn::Init::normal(kStddev));
+}
+
+Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
+  require(tokens.defined() && tokens.shape().rank() == 2, "gpt", "tokens must be [B, T]; got {}",
+          tokens.defined() ? tokens.shape().to_string() : "nothing");
+  const int64_t length = tokens.shape()[1];
+  require(length <= config_.block_size, "gpt",
+          "the sequence is too long; got {} tokens, expected at most block_size = {}", length,
+          config_.block_size);
+
+  RankContext& context = tokens.context();
+  std::vector<int32_t> indices(length);
+  std::iota(indices.begin(), indices.end(), 0);
+  const Tensor positions =
+      Tensor::from_host(context, Shape{length}, std::span<const int32_t>(indices));
+
+  Tensor x = ops::add(wte_.forward(tokens), wpe_.forward(positions));
+  x = dropout(x, config_, options, 0);
+  for (const auto& block : blocks_) {
+    x = block->forward(x, options);
+  }
+  x = ln_f_.forward(x);
+  const CategoryScope category(context, Category::kLogits);
+  return ops::linear(x, head_->tensor(), Tensor(), WeightLayout::kOutIn);
+}
+
+Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const {
+  return ops::cross_entropy(forward(tokens, options), targets);
+}
+
+}  // namespace zerolab
