@@ -119,7 +119,9 @@ void Rendezvous::wait_until_all_have_moved() {
 
 void Rendezvous::abort(int rank, std::string_view reason) {
   const Lock lock(mutex_);
-  if (failure_.empty() || failed_rank_ == rank) {
+  // A rank that fails by what it gave as its own reason adds nothing.
+  const bool better = failed_rank_ == rank && !reason.ends_with(failure_);
+  if (failure_.empty() || better) {
     failed_rank_ = rank;
     set_failure(fmt::format("rank {} failed: {}", rank, reason));
   }

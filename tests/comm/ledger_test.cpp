@@ -1,0 +1,136 @@
+#include <chrono>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "framework/comm/meta.h"
+#include "framework/meta/backend.h"
+#include "tests/comm/ranks.h"
+
+namespace zerolab {
+namespace {
+
+constexpr CollectiveOp kMovingOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
+                                       CollectiveOp::kAllGather, CollectiveOp::kReduce,
+                                       CollectiveOp::kBroadcast};
+
+void call_every_verb(RankContext& context, Communicator& communicator, int64_t numel, int root) {
+  const int64_t sliced = numel * communicator.size();
+  Stream& stream = context.compute();
+  const Tensor whole = Tensor::zeros(context, Shape{numel}, DType::kFloat32);
+  const Tensor slices = Tensor::zeros(context, Shape{sliced}, DType::kFloat32);
+  communicator.all_reduce(stream, whole, 1.0, kGradientTag);
+  communicator.reduce_scatter(stream, slices, 1.0, kGradientTag);
+  communicator.all_gather(stream, slices, kGradientTag);
+  communicator.reduce(stream, whole, root, 1.0, kGradientTag);
+  communicator.broadcast(stream, whole, root, kGradientTag);
+  stream.synchronize();
+}
+
+class CountedBytes : public testing::TestWithParam<std::tuple<int, int64_t>> {
+ protected:
+  int ranks() const { return std::get<0>(GetParam()); }
+  int64_t numel() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(CountedBytes, EqualTheFormulaAndTheDryRun) {
+  const int root = ranks() / 2;
+  std::vector<std::map<CommunicationLedger::Key, CommunicationLedger::Entry>> ledgers(ranks());
+  on_ranks(ranks(), [&](RankContext& context, Communicator& communicator) {
+    call_every_verb(context, communicator, numel(), root);
+    ledgers[context.rank()] = communicator.ledger().entries();
+  });
+  const std::unique_ptr<Backend> imitated = make_plain_backend();
+  const std::unique_ptr<Backend> backend = make_meta_backend(*imitated);
+  for (const CollectiveOp op : kMovingOps) {
+    const bool sliced = op == CollectiveOp::kReduceScatter || op == CollectiveOp::kAllGather;
+    const int64_t bytes = numel() * 4 * (sliced ? ranks() : 1);
+    int64_t sent = 0;
+    int64_t received = 0;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      RankContext context({.rank = rank, .world_size = ranks()}, *backend);
+      const std::unique_ptr<Communicator> dry = make_meta_communicator(context);
+      call_every_verb(context, *dry, numel(), root);
+      const auto entry = ledgers[rank].at({op, Purpose::kGradient});
+      const auto dry_entry = dry->ledger().entries().at({op, Purpose::kGradient});
+      EXPECT_EQ(entry.calls, 1);
+      EXPECT_EQ(dry_entry.calls, 1);
+      EXPECT_EQ(entry.bytes_sent, bytes_sent_by(op, bytes, rank, ranks(), root));
+      EXPECT_EQ(entry.bytes_sent, dry_entry.bytes_sent);
+      EXPECT_EQ(entry.bytes_received, dry_entry.bytes_received) << name_of(op) << rank;
+      sent += entry.bytes_sent;
+      received += entry.bytes_received;
+    }
+    const int64_t legs = op == CollectiveOp::kAllReduce ? 2 : 1;
+    EXPECT_EQ(sent, legs * bytes * (ranks() - 1));
+    EXPECT_EQ(sent, received);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CountedBytes,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::Values(0, 1, 5, 101, 9001)));
+
+TEST(BytesSent, AreARingsVolumePerRankWhereTheBufferDivides) {
+  constexpr int64_t kBytes = 4 * 840;
+  for (const int size : {2, 3, 4, 5, 7, 8}) {
+    for (int rank = 0; rank < size; ++rank) {
+      const int64_t leg = kBytes / size * (size - 1);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllReduce, kBytes, rank, size, -1), 2 * leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kReduceScatter, kBytes, rank, size, -1), leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllGather, kBytes, rank, size, -1), leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kBarrier, 0, rank, size, -1), 0);
+    }
+  }
+}
+
+TEST(Ledger, KeepsPurposesApartAndStartsAgain) {
+  on_ranks(2, [](RankContext& context, Communicator& communicator) {
+    const Tensor buffer = tensor_of_rank(context, 6);
+    communicator.all_gather(context.compute(), buffer, kParameterTag);
+    communicator.all_gather(context.compute(), buffer, kParameterTag);
+    communicator.reduce_scatter(context.compute(), buffer, 2.0, kGradientTag);
+    communicator.barrier();
+    CommunicationLedger& ledger = communicator.ledger();
+    EXPECT_EQ(ledger.bytes_sent(Purpose::kParameter), 24);
+    EXPECT_EQ(ledger.bytes_sent(Purpose::kGradient), 12);
+    EXPECT_EQ(ledger.bytes_sent(Purpose::kControl), 0);
+    EXPECT_EQ(ledger.entries().at({CollectiveOp::kAllGather, Purpose::kParameter}).calls, 2);
+    EXPECT_EQ(ledger.entries().at({CollectiveOp::kBarrier, Purpose::kControl}).calls, 1);
+    ledger.reset();
+    EXPECT_TRUE(ledger.entries().empty());
+  });
+}
+
+TEST(Spans, TellWaitingFromTransfer) {
+  on_ranks(2, [](RankContext& context, Communicator& communicator) {
+    const Tensor buffer = tensor_of_rank(context, 10000);
+    communicator.barrier();
+    context.recorder().take();
+    if (context.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    communicator.all_reduce(context.compute(), buffer, 1.0, kGradientTag);
+    const std::vector<Span> spans = context.recorder().take();
+    ASSERT_EQ(spans.size(), 2);
+    EXPECT_EQ(spans[0].kind, SpanKind::kCommWait);
+    EXPECT_EQ(spans[1].kind, SpanKind::kCommTransfer);
+    for (const Span& span : spans) {
+      EXPECT_EQ(span.name, "all_reduce");
+      EXPECT_EQ(span.bucket, kGradientTag.bucket);
+      EXPECT_GE(span.milliseconds(), 0.0);
+    }
+    EXPECT_EQ(spans[1].bytes, 40000);
+    EXPECT_EQ(spans[0].end, spans[1].begin);
+    const auto entry =
+        communicator.ledger().entries().at({CollectiveOp::kAllReduce, Purpose::kGradient});
+    EXPECT_EQ(entry.wait_ms, spans[0].milliseconds());
+    EXPECT_EQ(entry.transfer_ms, spans[1].milliseconds());
+    if (context.rank() == 0) {
+      EXPECT_GE(spans[0].milliseconds(), 50.0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace zerolab

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/local.h"
+#include "framework/core/error.h"
+#include "framework/core/rank_context.h"
+#include "framework/core/tensor.h"
+#include "framework/plain/backend.h"
+
+namespace zerolab {
+
+inline constexpr CommTag kGradientTag = {Purpose::kGradient, 3};
+inline constexpr CommTag kParameterTag = {Purpose::kParameter, 0};
+
+using RankBody = std::function<void(RankContext& context, Communicator& communicator)>;
+
+struct RanksOptions {
+  StreamMode streams = StreamMode::kImmediate;
+  uint64_t lazy_seed = 0;
+  double timeout_s = 60;
+};
+
+/// Runs `body` on `size` ranks of the plain backend.
+inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  LocalGroup group(size, options.timeout_s);
+  run_ranks(group, [&](int rank) {
+    // Each rank draws its own order: no rank may depend on another's.
+    RankContext context({.rank = rank,
+                         .world_size = size,
+                         .streams = options.streams,
+                         .lazy_seed = options.lazy_seed + 1000 * rank},
+                        *backend);
+    const std::unique_ptr<Communicator> communicator = group.communicator(context);
+    const AbortOnUnwind abort_on_unwind(*communicator);
+    body(context, *communicator);
+  });
+}
+
+/// A value that differs between ranks and elements, of few bits: sums are exact.
+inline float value(int rank, int64_t i) { return static_cast<float>((rank + 1) * 100 + i % 97); }
+
+inline std::vector<float> values(int rank, int64_t numel) {
+  std::vector<float> result(numel);
+  for (int64_t i = 0; i < numel; ++i) {
+    result[i] = value(rank, i);
+  }
+  return result;
+}
+
+inline Tensor tensor_of(RankContext& context, const std::vector<float>& values) {
+  return Tensor::from_host(context, Shape{static_cast<int64_t>(values.size())},
+                           std::span<const float>(values));
+}
+
+inline Tensor tensor_of_rank(RankContext& context, int64_t numel) {
+  return tensor_of(context, values(context.rank(), numel));
+}
+
+/// The sum of all ranks' element i over `divisor`, added in rank order.
+inline float mean(int size, int64_t i, double divisor) {
+  float sum = value(0, i);
+  for (int rank = 1; rank < size; ++rank) {
+    sum += value(rank, i);
+  }
+  return sum / static_cast<float>(divisor);
+}
+
+/// What `work` throws as text; empty when nothing.
+template <typename Work>
+std::string error_of(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace zerolab
