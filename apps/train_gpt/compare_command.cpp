@@ -20,7 +20,7 @@ struct Compared {
 
 std::string stage_title(const RunSummary& summary) {
   const zero::EngineOptions& options = summary.info.options;
-  return std::string(name_of_stage(options.stage)) + (options.stage > 0 && !options.reduce_scatter ? " (all-reduce)" : "");
+  return std::string(zero::name_of_stage(options.stage)) + (options.stage > 0 && !options.reduce_scatter ? " (all-reduce)" : "");
 }
 
 /// The largest |a - b| of the runs' losses; 0 exactly when all are the same bits.

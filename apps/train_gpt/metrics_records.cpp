@@ -1,5 +1,7 @@
 #include "apps/train_gpt/metrics_records.h"
 
+#include <fmt/core.h>
+
 #include <thread>
 
 #include "apps/train_gpt/version.h"

@@ -73,19 +73,20 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                 .learning_rate = config.optimizer.lr,
                 .min_learning_rate = config.schedule.min_lr},
       optimizer_(optim::make_optimizer(optimizer_options(config.optimizer))),
-      model_(std::make_unique<models::Gpt>(context, models::GptConfig{.n_layer = config.model.n_layer,
-                                                                       .n_head = config.model.n_head,
-                                                                       .n_embd = config.model.n_embd,
-                                                                       .block_size = config.model.block_size,
-                                                                       .vocab_size = vocab_size,
-                                                                       .bias = config.model.bias,
-                                                                       .dropout = config.model.dropout,
-                                                                       .tie_weights = config.model.tie_weights},
-                                           config.run.seed)),
+      model_(std::make_unique<Gpt>(
+          nn::Scope{.context = context, .seed = static_cast<uint64_t>(config.run.seed), .name = ""},
+          GptConfig{.n_layer = config.model.n_layer,
+                    .n_head = config.model.n_head,
+                    .n_embd = config.model.n_embd,
+                    .block_size = config.model.block_size,
+                    .vocab_size = vocab_size,
+                    .bias = config.model.bias,
+                    .dropout = config.model.dropout,
+                    .tie_weights = config.model.tie_weights})),
       inputs_(batch_shape(config).numel()),
       targets_(batch_shape(config).numel()) {
   if (data != nullptr && !config.model.init_from.empty()) {
-    models::load_weights(config.model.init_from, model_->parameters());
+    load_weights(config.model.init_from, model_->parameters());
   }
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
                                            engine_options(config));

@@ -54,7 +54,7 @@ class RankTrainer {
   const TrainingData* data_;
   optim::ScheduleOptions schedule_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<models::Gpt> model_;
+  std::unique_ptr<Gpt> model_;
   std::unique_ptr<zero::Engine> engine_;
   std::unique_ptr<data::Loader> loader_;
   std::vector<int32_t> inputs_;

@@ -10,12 +10,16 @@
 namespace zerolab::app {
 namespace {
 
+ProgressStyle progress_style(const std::string& console) {
+  return console == "plain" ? ProgressStyle() : ProgressStyle::of(stdout);
+}
+
 /// Writes the log and shows the progress.
 class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(stdout, ProgressStyle::of(stdout), config.run.log_every) {
+        progress_(stdout, progress_style(config.log.console), config.run.log_every) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
     }
@@ -24,7 +28,7 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
-    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", name_of_stage(info.options.stage),
+    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", zero::name_of_stage(info.options.stage),
                                info.num_params, info.padding, info.num_buckets, config_.launch.ranks));
     begin_ = Clock::now();
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/core/error.h"
 #include "framework/plain/kernel.h"
 #include "framework/plain/plain_backend.h"
 
@@ -15,6 +16,9 @@ void PlainBackend::cross_entropy_forward(Stream& stream, const Tensor& logits,
                            rows = logits.shape().rows(), cols = logits.shape().cols()] {
       double total = 0.0;
       for (int64_t i = 0; i < rows; ++i) {
+        require(targets[i] >= 0 && targets[i] < cols, "cross_entropy",
+                "a target is outside the vocabulary; got {}, expected within [0, {})", targets[i],
+                cols);
         const T* row = logits + i * cols;
         const T largest = *std::max_element(row, row + cols);
         double sum = 0.0;

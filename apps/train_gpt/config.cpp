@@ -1,0 +1,184 @@
+#include "apps/train_gpt/config.h"
+
+#include <fmt/format.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "framework/core/error.h"
+
+namespace zerolab::app {
+namespace {
+
+constexpr int64_t kDefaultMicroBatchSize = 8;
+
+/// Refuses with the place where `key` was set, or the file if it has its default.
+template <typename... Args>
+[[noreturn]] void refuse(const RunConfig& config, const std::string& key,
+                         fmt::format_string<Args...> format, Args&&... args) {
+  const auto place = config.set_at.find(key);
+  throw ConfigError(
+      "config", fmt::format("{}: {}", place == config.set_at.end() ? config.source : place->second,
+                            fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// `train_batch_size / divisor`, or a refusal that shows the numbers.
+int64_t divide_batch(const RunConfig& config, int64_t divisor, const std::string& divisor_text) {
+  const int64_t total = config.train.train_batch_size;
+  if (total % divisor != 0) {
+    const int64_t below = total / divisor * divisor;
+    refuse(config, "train.train_batch_size",
+           "train.train_batch_size does not divide; got {}, expected a multiple of {} = {}; try {}",
+           total, divisor_text, divisor, below > 0 ? below : divisor);
+  }
+  return total / divisor;
+}
+
+/// train = micro x k x N, where 0 stands for a number that the others give.
+void resolve_batch_sizes(RunConfig& config) {
+  const int64_t ranks = config.launch.ranks;
+  int64_t& train = config.train.train_batch_size;
+  int64_t& micro = config.train.micro_batch_size;
+  int64_t& accumulation = config.train.gradient_accumulation_steps;
+
+  if (train > 0 && micro > 0 && accumulation == 0) {
+    accumulation = divide_batch(config, micro * ranks,
+                                fmt::format("micro_batch_size {} x ranks {}", micro, ranks));
+  }
+  accumulation = std::max<int64_t>(accumulation, 1);
+  if (train > 0 && micro == 0) {
+    micro =
+        divide_batch(config, accumulation * ranks,
+                     fmt::format("gradient_accumulation_steps {} x ranks {}", accumulation, ranks));
+  }
+  if (micro == 0) {
+    micro = kDefaultMicroBatchSize;
+  }
+  const int64_t product = micro * accumulation * ranks;
+  if (train > 0 && train != product) {
+    refuse(config, "train.train_batch_size",
+           "train.train_batch_size contradicts its factors; got {}, expected micro_batch_size {} x "
+           "gradient_accumulation_steps {} x ranks {} = {}; leave one of them out",
+           train, micro, accumulation, ranks, product);
+  }
+  train = product;
+}
+
+std::optional<int64_t> read_bytes(const char* file) {
+  std::ifstream stream(file);
+  int64_t bytes = 0;
+  return stream >> bytes ? std::optional(bytes) : std::nullopt;
+}
+
+/// The machine's memory, or the container's limit where that is less.
+int64_t total_memory() {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  for (const char* limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    bytes = std::min(bytes, read_bytes(limit).value_or(bytes));
+  }
+  return bytes;
+}
+
+void resolve_launch(LaunchSection& launch) {
+  if (launch.threads_per_rank == 0) {
+    const int64_t cores = std::thread::hardware_concurrency();
+    launch.threads_per_rank = std::max<int64_t>(cores / launch.ranks, 1);
+  }
+  if (launch.memory_limit == 0) {
+    launch.memory_limit = total_memory() / 10 * 9 / launch.ranks;
+  }
+}
+
+/// The files that `pattern`, a path or a glob, names; sorted.
+std::vector<std::string> matches(const std::filesystem::path& pattern) {
+  if (std::filesystem::exists(pattern)) {
+    return {pattern.string()};
+  }
+  std::vector<std::string> files;
+  glob_t found = {};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  std::erase_if(files, [](const std::string& file) { return std::filesystem::is_directory(file); });
+  return files;
+}
+
+/// Absolute names, so that the dumped configuration runs from any folder.
+std::vector<std::string> find_input(const RunConfig& config, const std::string& key,
+                                    const std::filesystem::path& folder,
+                                    const std::string& pattern) {
+  const std::filesystem::path working = std::filesystem::current_path();
+  for (const std::filesystem::path& base : {working / folder, working}) {
+    std::vector<std::string> files = matches((base / pattern).lexically_normal());
+    if (!files.empty()) {
+      return files;
+    }
+  }
+  refuse(config, key, "{} names no file; got \"{}\", expected a file in \"{}\" or \"{}\"", key,
+         pattern, (working / folder).lexically_normal().string(), working.string());
+}
+
+void resolve_inputs(RunConfig& config, const std::filesystem::path& folder) {
+  if (config.data.path.empty()) {
+    refuse(config, "data.path",
+           "data.path is not set; expected text files or .bin shards; try --set data.path=FILE");
+  }
+  std::vector<std::string> files;
+  for (const std::string& pattern : config.data.path) {
+    const std::vector<std::string> found = find_input(config, "data.path", folder, pattern);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  config.data.path = files;
+  std::string& init_from = config.model.init_from;
+  if (!init_from.empty()) {
+    init_from = find_input(config, "model.init_from", folder, init_from).front();
+  }
+}
+
+void check(const RunConfig& config) {
+  const std::string& name = config.run.name;
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
+    refuse(config, "run.name", "run.name; got \"{}\", expected the name of one folder", name);
+  }
+  if (config.run.eval_every > 0 && config.data.val_fraction == 0) {
+    refuse(config, "run.eval_every",
+           "run.eval_every needs a validation split; got data.val_fraction 0, expected > 0");
+  }
+  if (config.model.n_embd % config.model.n_head != 0) {
+    refuse(config, "model.n_embd",
+           "model.n_embd does not divide into heads; got {}, expected a multiple of n_head {}",
+           config.model.n_embd, config.model.n_head);
+  }
+  if (config.optimizer.name == "adamw" && config.optimizer.momentum != 0) {
+    refuse(config, "optimizer.momentum",
+           "optimizer.momentum is sgd's; got {} with adamw, expected 0; adamw has betas",
+           config.optimizer.momentum);
+  }
+  if (config.schedule.warmup_steps > config.run.steps) {
+    refuse(config, "schedule.warmup_steps",
+           "schedule.warmup_steps; got {}, expected at most run.steps {}",
+           config.schedule.warmup_steps, config.run.steps);
+  }
+  if (config.schedule.name != "constant" && config.schedule.min_lr > config.optimizer.lr) {
+    refuse(config, "schedule.min_lr", "schedule.min_lr; got {}, expected at most optimizer.lr {}",
+           config.schedule.min_lr, config.optimizer.lr);
+  }
+}
+
+}  // namespace
+
+void resolve(RunConfig& config, const std::filesystem::path& file) {
+  check(config);
+  resolve_batch_sizes(config);
+  resolve_launch(config.launch);
+  resolve_inputs(config, file.parent_path());
+}
+
+}  // namespace zerolab::app

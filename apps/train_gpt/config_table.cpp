@@ -1,0 +1,379 @@
+#include "apps/train_gpt/config_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace zerolab::app {
+namespace {
+
+/// Sets an entry's optional parts, so that a row of the table reads as a sentence.
+class Row {
+ public:
+  explicit Row(Entry& entry) : entry_(entry) {}
+
+  const Row& in(Range range) const { return entry_.range = range, *this; }
+  const Row& one_of(Choices choices) const { return entry_.choices = choices, *this; }
+  const Row& to_come(Choices choices) const { return entry_.choices_to_come = choices, *this; }
+  const Row& or_auto() const { return entry_.zero_is_auto = true, *this; }
+  const Row& bytes() const { return entry_.unit = Unit::kBytes, *this; }
+  const Row& not_built() const { return entry_.built = false, *this; }
+
+ private:
+  Entry& entry_;
+};
+
+template <auto Part>
+class Section {
+ public:
+  Section(std::vector<Entry>& table, std::string_view name) : table_(table), name_(name) {}
+
+  template <auto Member>
+  Row key(std::string_view key, std::string_view help) const {
+    Entry& entry = table_.emplace_back();
+    entry.section = name_;
+    entry.key = key;
+    entry.help = help;
+    entry.field = [](RunConfig& config) -> Field { return &(config.*Part.*Member); };
+    entry.stored = [](const RunConfig& config) { return nlohmann::json(config.*Part.*Member); };
+    return Row(entry);
+  }
+
+ private:
+  std::vector<Entry>& table_;
+  std::string_view name_;
+};
+
+Range at_least(double min) { return {.min = min}; }
+Range above(double min) { return {.min = min, .open_min = true}; }
+Range between(double min, double max) { return {.min = min, .max = max}; }
+Range fraction() { return {.min = 0, .max = 1, .open_max = true}; }
+
+std::vector<Entry> make_table() {
+  std::vector<Entry> table;
+
+  const Section<&RunConfig::run> run(table, "run");
+  run.key<&RunSection::name>("name", "Name of the run, and of its folder in out_dir.");
+  run.key<&RunSection::out_dir>("out_dir", "Folder for the folders of all runs.");
+  run.key<&RunSection::seed>("seed", "Seeds initial weights, order of data and dropout.")
+      .in(at_least(0));
+  run.key<&RunSection::steps>("steps", "Optimizer steps.").in(at_least(0));
+  run.key<&RunSection::eval_every>(
+         "eval_every", "Steps between two evaluations on the validation split; 0: none.")
+      .in(at_least(0));
+  run.key<&RunSection::eval_batches>("eval_batches",
+                                     "Batches an evaluation reads; 0: the whole validation split.")
+      .in(at_least(0));
+  run.key<&RunSection::log_every>("log_every", "Steps between two log lines.").in(at_least(1));
+
+  const Section<&RunConfig::launch> launch(table, "launch");
+  launch.key<&LaunchSection::ranks>("ranks", "World size N: ranks in this process.")
+      .in(between(1, 256));
+  launch.key<&LaunchSection::device>("device", "Where the ranks compute.")
+      .one_of({"auto", "cpu", "cuda"})
+      .to_come({"cuda"});
+  launch
+      .key<&LaunchSection::backend>(
+          "backend",
+          "Kernels of the CPU: onednn is the fast one, plain is readable loops, the oracle.")
+      .one_of({"onednn", "plain"});
+  launch
+      .key<&LaunchSection::threads_per_rank>("threads_per_rank",
+                                             "OpenMP threads of a rank; auto: cores / ranks.")
+      .in(between(0, 1024))
+      .or_auto();
+  launch
+      .key<&LaunchSection::memory_limit>(
+          "memory_limit", "Memory a rank may use; auto: 90 % of the memory there is / ranks.")
+      .in(at_least(0))
+      .or_auto()
+      .bytes();
+
+  const Section<&RunConfig::model> model(table, "model");
+  model.key<&ModelSection::n_layer>("n_layer", "Transformer blocks.").in(between(1, 10000));
+  model.key<&ModelSection::n_head>("n_head", "Attention heads; must divide n_embd.")
+      .in(between(1, 10000));
+  model.key<&ModelSection::n_embd>("n_embd", "Width of the embedding.").in(between(1, 1000000));
+  model.key<&ModelSection::block_size>("block_size", "Tokens of context, T.")
+      .in(between(1, 1000000));
+  model
+      .key<&ModelSection::vocab_size>("vocab_size",
+                                      "Tokens in the vocabulary; 0: from the tokenizer.")
+      .in(between(0, 100000000));
+  model.key<&ModelSection::bias>("bias", "Biases in linear layers and layer norms.");
+  model.key<&ModelSection::dropout>("dropout", "Probability that an activation is dropped.")
+      .in(fraction());
+  model.key<&ModelSection::tie_weights>("tie_weights",
+                                        "The token embedding is also the output layer's weight.");
+  model.key<&ModelSection::init_from>(
+      "init_from", "A safetensors file with GPT-2's names to start from; empty: random weights.");
+
+  const Section<&RunConfig::data> data(table, "data");
+  data.key<&DataSection::path>(
+      "path",
+      "Text files or llm.c .bin shards: a file, a glob or a list of them, taken relative "
+      "to the config file's folder if they exist there, else to the working directory.");
+  data.key<&DataSection::tokenizer>(
+          "tokenizer", "What a token is: a byte, a character of the text, or one of GPT-2's.")
+      .one_of({"byte", "char", "gpt2"})
+      .to_come({"gpt2"});
+  data.key<&DataSection::order>(
+          "order",
+          "Order of the windows of T tokens: a seeded permutation an epoch, or as they stand.")
+      .one_of({"shuffled", "sequential"});
+  data.key<&DataSection::val_fraction>("val_fraction",
+                                       "Part of the data, at its end, kept for validation.")
+      .in(fraction());
+
+  const Section<&RunConfig::train> train(table, "train");
+  train
+      .key<&TrainSection::train_batch_size>(
+          "train_batch_size",
+          "Global batch in samples = micro_batch_size x gradient_accumulation_steps x ranks. "
+          "Any two of the three give the third, exactly or not at all.")
+      .in(between(0, 1e12))
+      .or_auto();
+  train
+      .key<&TrainSection::micro_batch_size>(
+          "micro_batch_size",
+          "Samples in one forward and backward of one rank; auto: 8 if nothing gives it.")
+      .in(between(0, 1e6))
+      .or_auto();
+  train
+      .key<&TrainSection::gradient_accumulation_steps>(
+          "gradient_accumulation_steps", "Micro-batches a step, k; auto: 1 if nothing gives it.")
+      .in(between(0, 1e6))
+      .or_auto();
+  train.key<&TrainSection::precision>("precision", "Data type of parameters and activations.")
+      .one_of({"fp32", "bf16", "fp16"})
+      .to_come({"bf16", "fp16"});
+  train
+      .key<&TrainSection::max_skipped_steps>(
+          "max_skipped_steps",
+          "Steps in a row that may be skipped for non-finite gradients before the run ends.")
+      .in(at_least(0));
+
+  const Section<&RunConfig::optimizer> optimizer(table, "optimizer");
+  optimizer.key<&OptimizerSection::name>("name", "adamw is PyTorch's.").one_of({"adamw", "sgd"});
+  optimizer.key<&OptimizerSection::lr>("lr", "Learning rate, at its highest.").in(at_least(0));
+  optimizer
+      .key<&OptimizerSection::betas>("betas",
+                                     "Decay of adamw's two moments, exp_avg and exp_avg_sq.")
+      .in(fraction());
+  optimizer.key<&OptimizerSection::eps>("eps", "Added to adamw's denominator.").in(above(0));
+  optimizer
+      .key<&OptimizerSection::weight_decay>("weight_decay",
+                                            "Applies to parameters of two or more dimensions.")
+      .in(at_least(0));
+  optimizer.key<&OptimizerSection::momentum>("momentum", "Of sgd.").in(fraction());
+  optimizer
+      .key<&OptimizerSection::gradient_clipping>(
+          "gradient_clipping", "Largest norm of the whole gradient; 0: no clipping.")
+      .in(at_least(0));
+
+  const Section<&RunConfig::schedule> schedule(table, "schedule");
+  schedule.key<&ScheduleSection::name>("name", "How lr falls after the warm-up.")
+      .one_of({"constant", "cosine", "linear"});
+  schedule
+      .key<&ScheduleSection::warmup_steps>("warmup_steps", "Steps over which lr rises linearly.")
+      .in(at_least(0));
+  schedule
+      .key<&ScheduleSection::min_lr>("min_lr",
+                                     "Learning rate at the last step of cosine and linear.")
+      .in(at_least(0));
+
+  const Section<&RunConfig::zero> zero(table, "zero");
+  zero.key<&ZeroSection::stage>(
+          "stage", "What is partitioned: 0 nothing (DDP), 1 optimizer state, 2 gradients too.")
+      .in(between(0, 2));
+  zero.key<&ZeroSection::layout>(
+          "layout", "A rank owns a slice of every bucket, or (DeepSpeed's) one contiguous range.")
+      .one_of({"bucketed", "contiguous"})
+      .to_come({"contiguous"});
+  zero.key<&ZeroSection::reduce_scatter>(
+      "reduce_scatter",
+      "Reduce each slice to its owner only (1.0x volume); false: all-reduce (1.5x).");
+  zero.key<&ZeroSection::reduce_bucket_size>(
+          "reduce_bucket_size", "Elements in a bucket; auto: min(5e8, max(2^16, parameters / 16)).")
+      .in(at_least(0))
+      .or_auto();
+  zero.key<&ZeroSection::allgather_bucket_size>(
+          "allgather_bucket_size", "Elements gathered at once in the contiguous layout.")
+      .in(at_least(0))
+      .or_auto()
+      .not_built();
+  zero.key<&ZeroSection::contiguous_gradients>(
+          "contiguous_gradients",
+          "Gradients are written into their bucket; false: packed when it is reduced.")
+      .not_built();
+  zero.key<&ZeroSection::overlap_comm>("overlap_comm", "Reduce while backward still runs.");
+  zero.key<&ZeroSection::prescale_gradients>(
+          "prescale_gradients", "Divide gradients by N before, not after, the all-reduce.")
+      .not_built();
+  zero.key<&ZeroSection::gradient_predivide_factor>(
+          "gradient_predivide_factor",
+          "Part of the division that prescale_gradients does before the all-reduce.")
+      .in(above(0))
+      .not_built();
+  zero.key<&ZeroSection::communication_dtype>("communication_dtype",
+                                              "Data type of the buckets; auto: as the gradients.")
+      .one_of({"auto", "fp32", "bf16", "fp16"})
+      .to_come({"bf16", "fp16"});
+  zero.key<&ZeroSection::gradient_accumulation_dtype>(
+          "gradient_accumulation_dtype",
+          "Data type gradients are kept in; auto: the parameters' at k = 1, else fp32.")
+      .one_of({"auto", "fp32", "bf16", "fp16"})
+      .to_come({"bf16", "fp16"});
+  zero.key<&ZeroSection::reduce_each_micro_batch>(
+      "reduce_each_micro_batch",
+      "Stages 0 and 1 reduce each micro-batch, as stage 2 does: then all bits agree.");
+
+  const Section<&RunConfig::log> log(table, "log");
+  log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl.");
+  log.key<&LogSection::console>(
+         "console",
+         "Progress: one live line on a terminal and plain lines elsewhere, always plain "
+         "lines, or none.")
+      .one_of({"auto", "plain", "off"});
+  log.key<&LogSection::trace>("trace", "Write a trace of all spans of all ranks.").not_built();
+  log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
+
+  const Section<&RunConfig::comm> comm(table, "comm");
+  comm.key<&CommSection::timeout_s>(
+          "timeout_s", "Seconds a rank waits for its peers before the run ends with an error.")
+      .in({.min = 0, .max = 1e6, .open_min = true});
+  comm.key<&CommSection::bandwidth_gbps>(
+          "bandwidth_gbps", "Bandwidth of a modelled link in Gbit/s; 0: as fast as memory.")
+      .in(at_least(0))
+      .not_built();
+  comm.key<&CommSection::latency_us>("latency_us", "Latency of a modelled link in microseconds.")
+      .in(at_least(0))
+      .not_built();
+
+  const Section<&RunConfig::debug> debug(table, "debug");
+  debug.key<&DebugSection::poison>(
+      "poison", "Fill freed blocks and slices that a rank does not own with NaN.");
+  debug
+      .key<&DebugSection::hash_every>(
+          "hash_every", "Steps between two comparisons of the ranks' parameters; 0: none.")
+      .in(at_least(0))
+      .not_built();
+  debug
+      .key<&DebugSection::jitter>("jitter",
+                                  "Longest random delay before a communication, in microseconds.")
+      .in(at_least(0))
+      .not_built();
+  return table;
+}
+
+/// Levenshtein's distance.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+bool Range::contains(double value) const {
+  // Written so that NaN is in no range.
+  return std::isfinite(value) && (open_min ? value > min : value >= min) &&
+         (open_max ? value < max : value <= max);
+}
+
+std::string Range::text() const {
+  std::vector<std::string> bounds;
+  if (std::isfinite(min)) {
+    bounds.push_back(fmt::format("{} {}", open_min ? ">" : ">=", min));
+  }
+  if (std::isfinite(max)) {
+    bounds.push_back(fmt::format("{} {}", open_max ? "<" : "<=", max));
+  }
+  return fmt::format("{}", fmt::join(bounds, " and "));
+}
+
+std::string Entry::name() const { return fmt::format("{}.{}", section, key); }
+
+std::string Entry::expected() const {
+  struct TypeName {
+    const Entry& entry;
+    std::string operator()(bool*) const { return "true or false"; }
+    std::string operator()(int64_t*) const {
+      return entry.unit == Unit::kBytes ? "bytes or text such as \"4GiB\"," : "an integer";
+    }
+    std::string operator()(double*) const { return "a number"; }
+    std::string operator()(std::string*) const {
+      const Choices choices = entry.built_choices();
+      return choices.empty() ? "text" : fmt::format("\"{}\"", fmt::join(choices, "\" or \""));
+    }
+    std::string operator()(std::array<double, 2>*) const { return "an array of two numbers"; }
+    std::string operator()(std::vector<std::string>*) const { return "text or an array of texts"; }
+  };
+  RunConfig config;
+  std::string text = std::visit(TypeName{*this}, field(config));
+  if (const std::string bounds = range.text(); !bounds.empty()) {
+    text += " " + bounds;
+  }
+  return zero_is_auto ? text + ", or \"auto\"" : text;
+}
+
+Choices Entry::built_choices() const {
+  Choices built;
+  std::ranges::copy_if(choices, std::back_inserter(built), [this](std::string_view choice) {
+    return std::ranges::find(choices_to_come, choice) == choices_to_come.end();
+  });
+  return built;
+}
+
+nlohmann::json Entry::value(const RunConfig& config) const {
+  nlohmann::json value = stored(config);
+  return zero_is_auto && value == 0 ? nlohmann::json("auto") : value;
+}
+
+const std::vector<Entry>& config_table() {
+  static const std::vector<Entry> table = make_table();
+  return table;
+}
+
+bool is_section_to_come(std::string_view name) {
+  return name == "loss_scale" || name == "checkpoint" || name == "zero.schedule";
+}
+
+bool is_section(std::string_view name) {
+  return std::ranges::any_of(config_table(),
+                             [&](const Entry& entry) { return entry.section == name; });
+}
+
+const Entry* find_entry(std::string_view section, std::string_view key) {
+  const auto found = std::ranges::find_if(config_table(), [&](const Entry& entry) {
+    return entry.section == section && entry.key == key;
+  });
+  return found == config_table().end() ? nullptr : &*found;
+}
+
+const Entry& nearest_entry(std::string_view section, std::string_view key) {
+  return *std::ranges::min_element(config_table(), {}, [&](const Entry& entry) {
+    return edit_distance(key, entry.key) + (section == entry.section ? 0 : 1);
+  });
+}
+
+std::string_view nearest_section(std::string_view name) {
+  return std::ranges::min_element(
+             config_table(), {},
+             [&](const Entry& entry) { return edit_distance(name, entry.section); })
+      ->section;
+}
+
+}  // namespace zerolab::app

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/train_gpt/config_table.h"
+
+namespace zerolab::app {
+namespace {
+
+/// JSON's scalars and arrays are TOML too. Text that is not UTF-8 can come from the command line.
+std::string toml_value(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Calls `section(name)` before the first key of each section and `key(entry)` for each key.
+template <typename Section, typename Key>
+void walk(Section section, Key key) {
+  std::string_view current;
+  for (const Entry& entry : config_table()) {
+    if (entry.section != current) {
+      current = entry.section;
+      section(current);
+    }
+    key(entry);
+  }
+}
+
+}  // namespace
+
+std::string dump_toml(const RunConfig& config) {
+  std::string text;
+  walk(
+      [&](std::string_view section) {
+        text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+      },
+      [&](const Entry& entry) {
+        text += fmt::format("{} = {}\n", entry.key, toml_value(entry.value(config)));
+      });
+  return text;
+}
+
+nlohmann::json to_json(const RunConfig& config) {
+  nlohmann::json flat = nlohmann::json::object();
+  for (const Entry& entry : config_table()) {
+    flat[entry.name()] = entry.value(config);
+  }
+  return flat;
+}
+
+std::string config_help() {
+  const RunConfig defaults;
+  std::string text =
+      "Keys of the configuration file, each with its default. --set section.key=value "
+      "sets one on the command line.\n";
+  walk([&](std::string_view section) { text += fmt::format("\n[{}]\n", section); },
+       [&](const Entry& entry) {
+         text += fmt::format("  {} = {}\n      {}\n      Expects {}", entry.key,
+                             toml_value(entry.value(defaults)), entry.help, entry.expected());
+         if (!entry.built) {
+           text += "; not built in this version: the default only";
+         }
+         if (!entry.choices_to_come.empty()) {
+           text += fmt::format("; not built in this version: \"{}\"",
+                               fmt::join(entry.choices_to_come, "\", \""));
+         }
+         text += ".\n";
+       });
+  return text;
+}
+
+}  // namespace zerolab::app

@@ -1,0 +1,348 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "framework/onednn/kernel.h"
+#include "framework/onednn/onednn_backend.h"
+#include "framework/onednn/small_product.h"
+#include "framework/onednn/vector_math.h"
+
+// Flash attention (Dao 2022) with a vector's lanes as queries: scores, weights and results of a
+// tile of queries lie transposed, [key or component][query], so that the softmax runs lane by lane,
+// a key or value element is a broadcast straight from qkv, and any head size does without
+// remainders.
+
+namespace zerolab {
+
+using onednn::broadcast;
+using onednn::exp;
+using onednn::floats;
+using onednn::IntVector;
+using onednn::kLanes;
+using onednn::multiply_small;
+using onednn::Vector;
+
+namespace {
+
+constexpr int64_t kTileVectors = 4;
+constexpr int64_t kTile = kTileVectors * kLanes;  ///< queries of a tile, and keys of a block
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+/// The extents of one call.
+struct Heads {
+  Heads(const Tensor& qkv, int64_t num_heads)
+      : B(qkv.shape()[0]), T(qkv.shape()[1]), C(qkv.shape()[2] / 3), H(num_heads), D(C / H) {}
+
+  /// Vectors of one [component][query] tile; also of a [query][component] tile with whole vectors.
+  int64_t tile_vectors() const { return std::max(D * kTileVectors, kTile * row_vectors()); }
+  int64_t row_vectors() const { return (D + kLanes - 1) / kLanes; }
+  float scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(D))); }
+
+  int64_t B, T, C, H, D;
+};
+
+/// Keys that share what is masked: whole blocks before the tile's first query, then one vector's
+/// worth a time.
+struct KeyBlock {
+  int64_t begin;
+  int64_t size;
+  int64_t first_vector;  ///< of the tile's queries; those before see none of the keys
+};
+
+/// Calls `body` with each block of keys that the queries from `query` on may see, of `T` in all.
+template <typename Body>
+void for_key_blocks(int64_t query, int64_t T, Body&& body) {
+  for (int64_t begin = 0; begin < query; begin += kTile) {
+    body(KeyBlock{begin, kTile, 0});
+  }
+  for (int64_t vector = 0; vector < kTileVectors && query + vector * kLanes < T; ++vector) {
+    const int64_t begin = query + vector * kLanes;
+    body(KeyBlock{begin, std::min<int64_t>(kLanes, T - begin), vector});
+  }
+}
+
+/// out[d][query] = source[query * stride + d]; queries beyond `count` are 0.
+void load_transposed(const float* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
+  for (int64_t v = 0; v < kTileVectors; ++v) {
+    for (int64_t d = 0; d < D; d += kLanes) {
+      const int64_t width = std::min<int64_t>(kLanes, D - d);
+      Vector rows[kLanes] = {};
+      for (int64_t i = 0; i < kLanes && v * kLanes + i < count; ++i) {
+        const float* row = source + (v * kLanes + i) * stride + d;
+        rows[i] = width == kLanes ? onednn::load(row) : onednn::load_first(row, width);
+      }
+      onednn::transpose(rows);
+      for (int64_t i = 0; i < width; ++i) {
+        out[(d + i) * kTileVectors + v] = rows[i];
+      }
+    }
+  }
+}
+
+/// out[query * stride + d] (+)= source[d][query] for the first `count` queries.
+void store_transposed(const Vector* source, int64_t stride, int64_t count, int64_t D, float* out,
+                      bool accumulate) {
+  for (int64_t v = 0; v < kTileVectors; ++v) {
+    for (int64_t d = 0; d < D; d += kLanes) {
+      const int64_t width = std::min<int64_t>(kLanes, D - d);
+      Vector rows[kLanes] = {};
+      for (int64_t i = 0; i < width; ++i) {
+        rows[i] = source[(d + i) * kTileVectors + v];
+      }
+      onednn::transpose(rows);
+      for (int64_t i = 0; i < kLanes && v * kLanes + i < count; ++i) {
+        float* row = out + (v * kLanes + i) * stride + d;
+        onednn::for_vectors(0, width, [&](int64_t at, auto lanes) {
+          onednn::put(lanes, row + at, rows[i], accumulate);
+        });
+      }
+    }
+  }
+}
+
+/// out[query][d] = source[query * stride + d] in rows of whole vectors.
+void load_rows(const float* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    onednn::for_vectors(
+        0, D, [&](int64_t d, auto lanes) { *out++ = lanes.load(source + i * stride + d); });
+  }
+}
+
+/// out[key * stride + d] += source[key][d], of rows of whole vectors.
+void add_rows(const Vector* source, int64_t stride, int64_t count, int64_t D, float* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    onednn::for_vectors(0, D, [&](int64_t d, auto lanes) {
+      onednn::put(lanes, out + i * stride + d, *source++, true);
+    });
+  }
+}
+
+/// Sets a head's gradients of keys and values to 0; `dqkv` points to its first query.
+void clear_keys_and_values(const Heads& heads, float* dqkv) {
+  for (int64_t t = 0; t < heads.T; ++t) {
+    float* row = dqkv + t * 3 * heads.C;
+    std::fill_n(row + heads.C, heads.D, 0.0F);
+    std::fill_n(row + 2 * heads.C, heads.D, 0.0F);
+  }
+}
+
+/// In the vector of queries on the diagonal, a query sees the keys up to itself.
+Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector, bool diagonal,
+              float otherwise) {
+  if (!diagonal || vector != block.first_vector) {
+    return scores;
+  }
+  return onednn::kLaneIndex >= static_cast<int32_t>(key) ? scores : broadcast(otherwise);
+}
+
+/// The work of one head's tile of queries, forward.
+class ForwardTile {
+ public:
+  ForwardTile(const Heads& heads, Vector* tiles)
+      : heads_(heads), queries_(tiles), sums_(tiles + heads.tile_vectors()) {}
+
+  static int64_t vectors(const Heads& heads) { return 2 * heads.tile_vectors(); }
+
+  void run(const float* qkv, int64_t query, float* out, float* log_sum_exp) {
+    const int64_t stride = 3 * heads_.C;
+    const int64_t count = std::min(kTile, heads_.T - query);
+    load_transposed(qkv + query * stride, stride, count, heads_.D, queries_);
+    largest_.fill(broadcast(kLowest));
+    total_.fill(Vector{});
+    std::fill_n(sums_, heads_.D * kTileVectors, Vector{});
+    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
+      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
+    });
+    for (int64_t v = 0; v < kTileVectors; ++v) {
+      for (int64_t d = 0; d < heads_.D; ++d) {
+        sums_[d * kTileVectors + v] /= total_[v];
+      }
+      for (int64_t i = 0; i < kLanes && v * kLanes + i < count; ++i) {
+        log_sum_exp[query + v * kLanes + i] = largest_[v][i] + std::log(total_[v][i]);
+      }
+    }
+    store_transposed(sums_, heads_.C, count, heads_.D, out + query * heads_.C, false);
+  }
+
+ private:
+  void add_block(const float* keys, const KeyBlock& block, bool diagonal) {
+    const int64_t stride = 3 * heads_.C;
+    const int64_t first = block.first_vector;
+    Vector weights[kTile * kTileVectors];
+    multiply_small({keys, stride, 1}, block.size, heads_.D, queries_ + first, weights + first,
+                   kTileVectors, kTileVectors - first, false);
+    const float scale = heads_.scale();
+    for (int64_t v = first; v < kTileVectors; ++v) {
+      Vector largest = largest_[v];
+      for (int64_t j = 0; j < block.size; ++j) {
+        Vector& score = weights[j * kTileVectors + v];
+        score = masked(score * scale, block, j, v, diagonal, kLowest);
+        largest = onednn::maximum(score, largest);
+      }
+      const Vector shrink = exp(largest_[v] - largest);
+      Vector total = total_[v] * shrink;
+      for (int64_t j = 0; j < block.size; ++j) {
+        Vector& weight = weights[j * kTileVectors + v];
+        weight = exp(weight - largest);
+        total += weight;
+      }
+      for (int64_t d = 0; d < heads_.D; ++d) {
+        sums_[d * kTileVectors + v] *= shrink;
+      }
+      largest_[v] = largest;
+      total_[v] = total;
+    }
+    multiply_small({keys + heads_.C, 1, stride}, heads_.D, block.size, weights + first,
+                   sums_ + first, kTileVectors, kTileVectors - first, true);
+  }
+
+  const Heads& heads_;
+  Vector* queries_;
+  Vector* sums_;
+  std::array<Vector, kTileVectors> largest_;
+  std::array<Vector, kTileVectors> total_;
+};
+
+/// The work of one head's tile of queries, backward: writes its part of dq, adds to dk and dv.
+class BackwardTile {
+ public:
+  BackwardTile(const Heads& heads, Vector* tiles) : heads_(heads) {
+    for (Vector** tile : {&queries_, &dy_, &query_rows_, &dy_rows_, &dqueries_, &rows_}) {
+      *tile = tiles;
+      tiles += heads.tile_vectors();
+    }
+  }
+
+  static int64_t vectors(const Heads& heads) { return 6 * heads.tile_vectors(); }
+
+  void run(const float* qkv, const float* out, const float* log_sum_exp, const float* dy,
+           int64_t query, float* dqkv, bool accumulate) {
+    const int64_t D = heads_.D;
+    const int64_t stride = 3 * heads_.C;
+    count_ = std::min(kTile, heads_.T - query);
+    load_transposed(qkv + query * stride, stride, count_, D, queries_);
+    load_transposed(dy + query * heads_.C, heads_.C, count_, D, dy_);
+    load_rows(qkv + query * stride, stride, count_, D, query_rows_);
+    load_rows(dy + query * heads_.C, heads_.C, count_, D, dy_rows_);
+    load_transposed(out + query * heads_.C, heads_.C, count_, D, dqueries_);
+    for (int64_t v = 0; v < kTileVectors; ++v) {
+      // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy · out.
+      mean_[v] = Vector{};
+      for (int64_t d = 0; d < D; ++d) {
+        mean_[v] += dy_[d * kTileVectors + v] * dqueries_[d * kTileVectors + v];
+      }
+      const int64_t rest = std::clamp<int64_t>(count_ - v * kLanes, 0, kLanes);
+      log_sum_exp_[v] = rest == kLanes ? onednn::load(log_sum_exp + query + v * kLanes)
+                                       : onednn::load_first(log_sum_exp + query + v * kLanes, rest);
+    }
+    std::fill_n(dqueries_, D * kTileVectors, Vector{});
+    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
+      const int64_t at = heads_.C + block.begin * stride;
+      add_block(qkv + at, block, block.begin >= query, dqkv + at);
+    });
+    store_transposed(dqueries_, stride, count_, D, dqkv + query * stride, accumulate);
+  }
+
+ private:
+  void add_block(const float* keys, const KeyBlock& block, bool diagonal, float* dkeys) {
+    const int64_t C = heads_.C;
+    const int64_t D = heads_.D;
+    const int64_t stride = 3 * C;
+    const int64_t first = block.first_vector;
+    Vector weights[kTile * kTileVectors];
+    Vector dscores[kTile * kTileVectors];
+    multiply_small({keys, stride, 1}, block.size, D, queries_ + first, weights + first,
+                   kTileVectors, kTileVectors - first, false);
+    multiply_small({keys + C, stride, 1}, block.size, D, dy_ + first, dscores + first, kTileVectors,
+                   kTileVectors - first, false);
+    const float scale = heads_.scale();
+    for (int64_t j = 0; j < block.size; ++j) {
+      for (int64_t v = first; v < kTileVectors; ++v) {
+        Vector& weight = weights[j * kTileVectors + v];
+        Vector& dscore = dscores[j * kTileVectors + v];
+        weight = masked(exp(weight * scale - log_sum_exp_[v]), block, j, v, diagonal, 0.0F);
+        dscore = weight * (dscore - mean_[v]) * scale;
+      }
+    }
+    multiply_small({keys, 1, stride}, D, block.size, dscores + first, dqueries_ + first,
+                   kTileVectors, kTileVectors - first, true);
+    add_product_over_queries(dscores, block, query_rows_, dkeys);
+    add_product_over_queries(weights, block, dy_rows_, dkeys + C);
+  }
+
+  /// out[key] += sum over the tile's queries of factors[key][query] * rows[query].
+  void add_product_over_queries(const Vector* factors, const KeyBlock& block, const Vector* rows,
+                                float* out) {
+    const int64_t first_query = block.first_vector * kLanes;
+    const int64_t width = heads_.row_vectors();
+    multiply_small({reinterpret_cast<const float*>(factors) + first_query, kTile, 1}, block.size,
+                   count_ - first_query, rows + first_query * width, rows_, width, width, false);
+    add_rows(rows_, 3 * heads_.C, block.size, heads_.D, out);
+  }
+
+  const Heads& heads_;
+  int64_t count_ = 0;
+  Vector* queries_;
+  Vector* dy_;
+  Vector* query_rows_;
+  Vector* dy_rows_;
+  Vector* dqueries_;
+  Vector* rows_;
+  std::array<Vector, kTileVectors> mean_;
+  std::array<Vector, kTileVectors> log_sum_exp_;
+};
+
+/// Puts `body(b, h, tile)` for each head on the stream, with a tile of its own for each thread.
+template <typename Tile, typename Body>
+void launch_heads(Stream& stream, const Heads& heads, Body&& body) {
+  static_cast<CpuStream&>(stream).launch([threads = onednn::threads_for(stream), heads, body] {
+    const int64_t vectors = Tile::vectors(heads);
+    std::vector<Vector> tiles(threads * vectors);
+    onednn::parallel_chunks(threads, heads.B * heads.H, 1, [&](int64_t begin, int64_t end) {
+      Tile tile(heads, tiles.data() + omp_get_thread_num() * vectors);
+      for (int64_t i = begin; i < end; ++i) {
+        body(heads, i / heads.H, i % heads.H, tile);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void OnednnBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                                      const Tensor& out, const Tensor& log_sum_exp) {
+  launch_heads<ForwardTile>(
+      stream, Heads(qkv, num_heads),
+      [qkv = floats(qkv), out = floats(out), log_sum_exp = floats(log_sum_exp)](
+          const Heads& heads, int64_t b, int64_t h, ForwardTile& tile) {
+        const int64_t at = b * heads.T * heads.C;
+        for (int64_t query = 0; query < heads.T; query += kTile) {
+          tile.run(qkv + 3 * at + h * heads.D, query, out + at + h * heads.D,
+                   log_sum_exp + (b * heads.H + h) * heads.T);
+        }
+      });
+}
+
+void OnednnBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                                       const Tensor& log_sum_exp, const Tensor& dy,
+                                       int64_t num_heads, const Tensor& dqkv, bool accumulate) {
+  launch_heads<BackwardTile>(
+      stream, Heads(qkv, num_heads),
+      [qkv = floats(qkv), out = floats(out), log_sum_exp = floats(log_sum_exp), dy = floats(dy),
+       dqkv = floats(dqkv),
+       accumulate](const Heads& heads, int64_t b, int64_t h, BackwardTile& tile) {
+        const int64_t at = b * heads.T * heads.C + h * heads.D;
+        const int64_t at_qkv = 3 * b * heads.T * heads.C + h * heads.D;
+        if (!accumulate) {
+          clear_keys_and_values(heads, dqkv + at_qkv);
+        }
+        for (int64_t query = 0; query < heads.T; query += kTile) {
+          tile.run(qkv + at_qkv, out + at, log_sum_exp + (b * heads.H + h) * heads.T, dy + at,
+                   query, dqkv + at_qkv, accumulate);
+        }
+      });
+}
+
+}  // namespace zerolab

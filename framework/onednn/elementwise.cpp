@@ -1,0 +1,137 @@
+#include <cstring>
+#include <numbers>
+
+#include "framework/onednn/kernel.h"
+#include "framework/onednn/onednn_backend.h"
+#include "framework/onednn/vector_math.h"
+
+namespace zerolab {
+
+using onednn::floats;
+using onednn::for_vectors;
+using onednn::kGrain;
+using onednn::launch_chunks;
+using onednn::put;
+using onednn::Vector;
+
+namespace {
+
+/// Bytes of a copy that are worth a thread's while.
+constexpr int64_t kCopyGrain = int64_t{1} << 20;
+
+/// 0.5 * (1 + tanh(u)) is sigmoid(2u): fewer operations, and no cancellation where x is negative.
+constexpr float kGeluCubic = 0.044715F;
+constexpr float kTwiceGeluScale =
+    static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+
+Vector gelu_gate(Vector x) {
+  return onednn::sigmoid(kTwiceGeluScale * (x + kGeluCubic * x * x * x));
+}
+
+Vector gelu_derivative(Vector x) {
+  const Vector gate = gelu_gate(x);
+  return gate + x * gate * (1.0F - gate) * (kTwiceGeluScale * (1.0F + 3 * kGeluCubic * x * x));
+}
+
+}  // namespace
+
+void OnednnBackend::fill(Stream& stream, const Tensor& out, double value) {
+  if (out.dtype() != DType::kFloat32) {
+    PlainBackend::fill(stream, out, value);
+    return;
+  }
+  launch_chunks(stream, out.numel(), kGrain,
+                [out = floats(out), value = static_cast<float>(value)](int64_t begin, int64_t end) {
+                  std::fill(out + begin, out + end, value);
+                });
+}
+
+void OnednnBackend::copy(Stream& stream, const Tensor& source, const Tensor& out) {
+  launch_chunks(stream, out.bytes(), kCopyGrain,
+                [source = source.raw(), out = out.raw()](int64_t begin, int64_t end) {
+                  std::copy(source + begin, source + end, out + begin);
+                });
+}
+
+void OnednnBackend::accumulate(Stream& stream, const Tensor& source, const Tensor& out) {
+  launch_chunks(stream, out.numel(), kGrain,
+                [source = floats(source), out = floats(out)](int64_t begin, int64_t end) {
+                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                    lanes.store(out + i, lanes.load(out + i) + lanes.load(source + i));
+                  });
+                });
+}
+
+void OnednnBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+  launch_chunks(stream, out.numel(), kGrain,
+                [a = floats(a), b = floats(b), period = b.numel(), out = floats(out)](int64_t begin,
+                                                                                      int64_t end) {
+                  // Runs within which b does not start again.
+                  while (begin < end) {
+                    const int64_t at = begin % period;
+                    const int64_t run_end = std::min(end, begin - at + period);
+                    const float* b_run = b - (begin - at);
+                    for_vectors(begin, run_end, [&](int64_t i, auto lanes) {
+                      lanes.store(out + i, lanes.load(a + i) + lanes.load(b_run + i));
+                    });
+                    begin = run_end;
+                  }
+                });
+}
+
+void OnednnBackend::scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
+                          bool accumulate) {
+  launch_chunks(stream, out.numel(), kGrain,
+                [a = floats(a), factor = static_cast<float>(factor), out = floats(out), accumulate](
+                    int64_t begin, int64_t end) {
+                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                    put(lanes, out + i, lanes.load(a + i) * factor, accumulate);
+                  });
+                });
+}
+
+void OnednnBackend::relu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
+  launch_chunks(stream, out.numel(), kGrain,
+                [x = floats(x), out = floats(out)](int64_t begin, int64_t end) {
+                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                    const Vector value = lanes.load(x + i);
+                    lanes.store(out + i, value < 0.0F ? Vector{} : value);  // keeps a NaN
+                  });
+                });
+}
+
+void OnednnBackend::relu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                                  const Tensor& dx, bool accumulate) {
+  launch_chunks(
+      stream, dx.numel(), kGrain,
+      [x = floats(x), dy = floats(dy), dx = floats(dx), accumulate](int64_t begin, int64_t end) {
+        for_vectors(begin, end, [&](int64_t i, auto lanes) {
+          const Vector gradient = lanes.load(dy + i);
+          put(lanes, dx + i, lanes.load(x + i) > 0.0F ? gradient : Vector{}, accumulate);
+        });
+      });
+}
+
+void OnednnBackend::gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
+  launch_chunks(stream, out.numel(), kGrain,
+                [x = floats(x), out = floats(out)](int64_t begin, int64_t end) {
+                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                    const Vector value = lanes.load(x + i);
+                    lanes.store(out + i, value * gelu_gate(value));
+                  });
+                });
+}
+
+void OnednnBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                                  const Tensor& dx, bool accumulate) {
+  launch_chunks(
+      stream, dx.numel(), kGrain,
+      [x = floats(x), dy = floats(dy), dx = floats(dx), accumulate](int64_t begin, int64_t end) {
+        for_vectors(begin, end, [&](int64_t i, auto lanes) {
+          const Vector gradient = lanes.load(dy + i) * gelu_derivative(lanes.load(x + i));
+          put(lanes, dx + i, gradient, accumulate);
+        });
+      });
+}
+
+}  // namespace zerolab

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "framework/core/exact_sum.h"
+#include "framework/onednn/kernel.h"
+#include "framework/onednn/onednn_backend.h"
+#include "framework/onednn/vector.h"
+
+namespace zerolab {
+
+using onednn::kLanes;
+using onednn::Vector;
+
+namespace {
+
+constexpr int kHalf = kLanes / 2;
+using HalfVector = float __attribute__((vector_size(kHalf * sizeof(float))));
+using DoubleVector = double __attribute__((vector_size(kHalf * sizeof(double))));
+
+/// What one thread has found.
+struct Statistics {
+  std::array<int64_t, kStatisticsWords> words = {};
+
+  Statistics() { words[kFirstNonFiniteWord] = kAllFinite; }
+
+  void add_sum(const float* gradient, int64_t begin, int64_t end, int64_t base_index, double sum) {
+    if (std::isfinite(sum)) {  // squares of fp32 cannot overflow fp64
+      add_exactly({words.data(), kExactSumWords}, sum);
+      return;
+    }
+    const float* bad =
+        std::find_if(gradient + begin, gradient + end, [](float g) { return !std::isfinite(g); });
+    const int64_t index = base_index + (bad - gradient);
+    if (index < words[kFirstNonFiniteWord]) {
+      words[kFirstNonFiniteWord] = index;
+      words[kNonFiniteKindWord] = std::isnan(*bad) ? kNaN : kInfinity;
+    }
+  }
+};
+
+double sum_of_squares(const float* gradient, int64_t numel) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < numel; ++i) {
+    sum += static_cast<double>(gradient[i]) * gradient[i];
+  }
+  return sum;
+}
+
+/// The sums of squares of 16 neighbouring blocks, one a lane, each in element order.
+std::array<double, kLanes> sums_of_squares(const float* gradient, int64_t block) {
+  DoubleVector sums[2] = {};
+  for (int64_t i = 0; i < block; i += kLanes) {
+    Vector rows[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+      rows[lane] = onednn::load(gradient + lane * block + i);
+    }
+    onednn::transpose(rows);
+    for (const Vector& elements : rows) {
+      HalfVector halves[2];
+      std::memcpy(halves, &elements, sizeof(halves));
+      for (int half = 0; half < 2; ++half) {
+        const DoubleVector wide = __builtin_convertvector(halves[half], DoubleVector);
+        sums[half] += wide * wide;
+      }
+    }
+  }
+  std::array<double, kLanes> result;
+  std::memcpy(result.data(), sums, sizeof(sums));
+  return result;
+}
+
+}  // namespace
+
+void OnednnBackend::gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
+                                        int64_t base_index, const Tensor& statistics) {
+  static_cast<CpuStream&>(stream).launch(
+      [threads = onednn::threads_for(stream), gradient = onednn::floats(gradient),
+       numel = gradient.numel(), block, base_index, words = statistics.data<int64_t>()] {
+        std::mutex mutex;
+        const auto add_blocks = [&](int64_t first, int64_t last) {
+          Statistics found;
+          while (first < last) {
+            const int64_t begin = first * block;
+            if (block % kLanes == 0 && first + kLanes <= last && begin + kLanes * block <= numel) {
+              const auto sums = sums_of_squares(gradient + begin, block);
+              for (int64_t lane = 0; lane < kLanes; ++lane) {
+                const int64_t at = begin + lane * block;
+                found.add_sum(gradient, at, at + block, base_index, sums[lane]);
+              }
+              first += kLanes;
+            } else {
+              const int64_t end = std::min(begin + block, numel);
+              found.add_sum(gradient, begin, end, base_index,
+                            sum_of_squares(gradient + begin, end - begin));
+              ++first;
+            }
+          }
+          const std::lock_guard lock(mutex);
+          for (int i = 0; i < kExactSumWords; ++i) {
+            words[i] += found.words[i];
+          }
+          if (found.words[kFirstNonFiniteWord] < words[kFirstNonFiniteWord]) {
+            words[kFirstNonFiniteWord] = found.words[kFirstNonFiniteWord];
+            words[kNonFiniteKindWord] = found.words[kNonFiniteKindWord];
+          }
+        };
+        onednn::parallel_chunks(threads, (numel + block - 1) / block, onednn::row_grain(block),
+                                add_blocks);
+      });
+}
+
+}  // namespace zerolab

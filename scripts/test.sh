@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds zerolab and runs every test, then the tests labelled `sanitizer` under the sanitizers.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bash scripts/setup.sh
+ctest --test-dir build --output-on-failure -j2
+
+for sanitizer in tsan asan; do
+  cmake --preset "$sanitizer"
+  cmake --build --preset "$sanitizer"
+  ctest --test-dir "build-$sanitizer" -L sanitizer --no-tests=error --output-on-failure -j2
+done

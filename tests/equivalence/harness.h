@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "framework/core/backend.h"
+#include "framework/core/rank_context.h"
+#include "framework/nn/module.h"
+#include "optim/optimizer.h"
+#include "zero/engine.h"
+
+namespace zerolab::test {
+
+/// Which backend the tests run on: oneDNN where it was built, else plain.
+std::unique_ptr<Backend> fast_backend();
+
+/// A model with a loss over global samples: row b of a micro-batch is sample `first_sample + b`.
+struct TestModel {
+  std::unique_ptr<nn::Module> module;
+  std::function<Tensor(RankContext&, int64_t first_sample, int64_t rows)> loss;
+};
+using ModelFactory = std::function<TestModel(RankContext&)>;
+
+/// A tiny GPT on random tokens, and an MLP on random points (mean squared error).
+ModelFactory tiny_gpt(bool tied);
+ModelFactory tiny_mlp(std::vector<int64_t> sizes);
+
+/// One run of the engine.
+struct RunSetup {
+  int world_size = 1;
+  int steps = 3;
+  int64_t micro_batch = 2;
+  zero::EngineOptions engine;
+  optim::OptimizerOptions optimizer = {.weight_decay = 0.1};
+  double learning_rate = 1e-2;
+  StreamMode streams = StreamMode::kImmediate;
+  uint64_t lazy_seed = 0;
+  double timeout_s = 60.0;
+  /// Called on every rank after construction and after each step (from 1); for what a test wants to see.
+  std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
+
+  std::string to_string() const;
+};
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::vector<float> weights;  ///< of rank 0, parameters in registration order, no padding
+  bool operator==(const Outcome&) const = default;
+};
+
+/// Runs all ranks; throws unless every rank ends with the same bits.
+Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup);
+
+/// The bits of a and b are equal, NaN included; otherwise says where they differ first.
+std::string difference(const Outcome& a, const Outcome& b);
+
+}  // namespace zerolab::test

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "framework/ops/elementwise.h"
+#include "tests/framework/test_rank.h"
+
+namespace zerolab {
+
+inline constexpr double kCentralStep = 1e-5;
+inline constexpr double kGradientTolerance = 1e-6;
+
+/// Compares the gradient of every element of every fp64 parameter with central differences.
+/// `forward` may have any output: it is weighted with random numbers and summed. No parameter may
+/// have a sink.
+inline void expect_gradients(TestRank& rank, const std::vector<Parameter*>& parameters,
+                             const std::function<Tensor()>& forward) {
+  Tensor out = forward();
+  const Tensor weights = rank.normal(out.shape(), DType::kFloat64, "weights of the output");
+  const std::vector<double> host_weights = weights.to_host<double>();
+  autograd::backward(out, weights);
+  out = Tensor();
+
+  const NoGradScope no_grad(rank.context);
+  const auto weighted_output = [&] {
+    const std::vector<double> values = forward().to_host<double>();
+    return std::inner_product(values.begin(), values.end(), host_weights.begin(), 0.0);
+  };
+  for (Parameter* parameter : parameters) {
+    ASSERT_TRUE(parameter->gradient().defined()) << parameter->name();
+    const std::vector<double> gradient = parameter->gradient().to_host<double>();
+    double* values = parameter->value().data<double>();
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const double value = values[i];
+      values[i] = value + kCentralStep;
+      const double above = weighted_output();
+      values[i] = value - kCentralStep;
+      const double below = weighted_output();
+      values[i] = value;
+      const double expected = (above - below) / (2 * kCentralStep);
+      EXPECT_NEAR(gradient[i], expected, kGradientTolerance * (1 + std::abs(expected)))
+          << "element " << i << " of " << parameter->name() << " against the central difference";
+    }
+    parameter->zero_gradient();
+  }
+}
+
+using Op = std::function<Tensor(const std::vector<Tensor>& inputs)>;
+
+/// Checks an op on inputs of these shapes: on parameters themselves, and applied twice to the same
+/// intermediate results, so that every gradient is once written and once added.
+inline void expect_op_gradients(TestRank& rank, const std::vector<Shape>& shapes, const Op& op) {
+  std::vector<std::unique_ptr<Parameter>> owned;
+  std::vector<Parameter*> parameters;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const std::string name = "input" + std::to_string(i);
+    owned.push_back(
+        std::make_unique<Parameter>(name, rank.normal(shapes[i], DType::kFloat64, name)));
+    parameters.push_back(owned.back().get());
+  }
+  expect_gradients(rank, parameters, [&] {
+    std::vector<Tensor> inputs;
+    for (const Parameter* parameter : parameters) {
+      inputs.push_back(parameter->tensor());
+    }
+    return op(inputs);
+  });
+  expect_gradients(rank, parameters, [&] {
+    std::vector<Tensor> inputs;
+    for (const Parameter* parameter : parameters) {
+      inputs.push_back(ops::gelu(parameter->tensor()));
+    }
+    return ops::add(op(inputs), op(inputs));
+  });
+}
+
+}  // namespace zerolab

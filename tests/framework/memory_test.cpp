@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/core/error.h"
+#include "tests/framework/test_rank.h"
+
+namespace zerolab {
+namespace {
+
+constexpr DType kFloat = DType::kFloat32;
+
+TEST(MemoryLedger, CountsByCategoryAndRemembersPeaks) {
+  TestRank rank;
+  Tensor a;
+  {
+    const CategoryScope scope(rank.context, Category::kParameters);
+    a = Tensor::empty(rank.context, {10}, kFloat);
+  }
+  {
+    const Tensor b = Tensor::empty(rank.context, {100}, DType::kFloat64);
+    const Tensor view = b.range(3, 5);
+    const CategoryScope scope(rank.context, Category::kLogits);
+    const Tensor c = Tensor::empty(rank.context, {1}, kFloat);
+  }
+  const CategoryScope scope(rank.context, Category::kLogits);
+  const Tensor d = Tensor::empty(rank.context, {50}, kFloat);
+  const auto bytes = rank.context.ledger().snapshot();
+  EXPECT_EQ(bytes.total, 240);
+  EXPECT_EQ(bytes.total_peak, 844);
+  EXPECT_EQ(bytes.current_of(Category::kParameters), 40);
+  EXPECT_EQ(bytes.current_of(Category::kActivations), 0);
+  EXPECT_EQ(bytes.peak_of(Category::kActivations), 800);
+  EXPECT_EQ(bytes.peak_of(Category::kLogits), 200);
+  EXPECT_EQ(bytes.at_total_peak_of(Category::kLogits), 4);
+  rank.context.ledger().reset_peaks();
+  EXPECT_EQ(rank.context.ledger().snapshot().total_peak, 240);
+}
+
+TEST(MemoryLedger, RefusesWhatPassesTheLimit) {
+  TestRank rank({.memory_limit = 1000});
+  const Tensor a = Tensor::empty(rank.context, {200}, kFloat);
+  const CategoryScope scope(rank.context, Category::kOptimizerState);
+  try {
+    Tensor::empty(rank.context, {3, 17}, kFloat);
+    FAIL() << "204 bytes were given beside 800 of 1000";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    for (const char* part :
+         {"204 bytes", "optimizer_state", "[3, 17]", "fp32", "800", "1000", "activations"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in: " << text;
+    }
+  }
+  EXPECT_EQ(rank.context.ledger().snapshot().total, 800);
+  EXPECT_EQ(Tensor::empty(rank.context, {50}, kFloat).bytes(), 200);
+}
+
+TEST(MemoryLedger, TimelineHoldsSamplesUntilCleared) {
+  TestRank rank;
+  const Tensor a = Tensor::empty(rank.context, {4}, kFloat);
+  rank.context.ledger().sample("forward");
+  const auto timeline = rank.context.ledger().timeline();
+  ASSERT_EQ(timeline.size(), 1U);
+  EXPECT_EQ(timeline[0].phase, "forward");
+  EXPECT_EQ(timeline[0].current[static_cast<int>(Category::kActivations)], 16);
+  rank.context.ledger().clear_timeline();
+  EXPECT_TRUE(rank.context.ledger().timeline().empty());
+}
+
+TEST(Allocator, BlocksAreAlignedAndPoisoned) {
+  TestRank rank({.poison = true});
+  const Tensor a = Tensor::empty(rank.context, {33}, kFloat);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a.raw()) % 64, 0U);
+  for (const float value : a.to_host<float>()) {
+    EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(Allocator, BlocksAreFreedInStreamOrder) {
+  TestRank rank({.poison = true, .streams = StreamMode::kLazy});
+  const Tensor out = Tensor::empty(rank.context, {2}, kFloat);
+  {
+    const Tensor temporary = rank.tensor<float>({2}, {1, 2});
+    rank.backend->copy(rank.context.compute(), temporary, out);
+  }
+  EXPECT_EQ(rank.context.ledger().snapshot().total, out.bytes());
+  EXPECT_EQ(out.to_host<float>(), (std::vector<float>{1, 2}));
+}
+
+TEST(Tensor, ViewsShareMemoryAndCheckTheirRange) {
+  TestRank rank;
+  const Tensor a = rank.tensor<float>({2, 3}, {0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(a.range(2, 3).to_host<float>(), (std::vector<float>{2, 3, 4}));
+  EXPECT_TRUE(a.view({6}).same_memory(a));
+  EXPECT_EQ(a.reinterpret(DType::kInt64).shape(), Shape{3});
+  EXPECT_FALSE(a.is_unique() && a.view({3, 2}).is_unique());
+  EXPECT_THROW(a.view({5}), Error);
+  EXPECT_THROW(a.range(4, 3), Error);
+  EXPECT_THROW(a.range(0, 3).reinterpret(DType::kInt64), Error);
+  EXPECT_THROW(a.to_host<double>(), Error);
+  EXPECT_THROW(a.item(), Error);
+  EXPECT_THROW(rank.tensor<float>({4}, {1, 2}), Error);
+  EXPECT_THROW((Shape{1, 2, 3, 4, 5}), Error);
+}
+
+}  // namespace
+}  // namespace zerolab

@@ -1,0 +1,177 @@
+#include "models/safetensors.h"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "framework/core/error.h"
+#include "models/gpt.h"
+#include "tests/framework/test_rank.h"
+
+namespace zerolab {
+namespace {
+
+/// A file of its own for each test, removed after it.
+class Safetensors : public testing::Test {
+ protected:
+  Safetensors()
+      : path_(std::filesystem::temp_directory_path() /
+              (std::string("zerolab_") +
+               testing::UnitTest::GetInstance()->current_test_info()->name() + ".safetensors")) {}
+  ~Safetensors() override { std::filesystem::remove(path_); }
+
+  void write(const std::string& header, const std::string& data) {
+    write(header, data, header.size());
+  }
+  void write(const std::string& header, const std::string& data, uint64_t claimed_length) {
+    std::ofstream file(path_, std::ios::binary);
+    for (int i = 0; i < 8; ++i) {
+      file.put(static_cast<char>(claimed_length >> (8 * i)));
+    }
+    file << header << data;
+  }
+  /// What a refused file is blamed for.
+  std::string refusal() {
+    try {
+      SafetensorsFile file(path_.string());
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path_.string()), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "accepted";
+  }
+  void expect_refused(const std::string& header, const std::string& data,
+                      const std::string& because) {
+    write(header, data);
+    const std::string message = refusal();
+    EXPECT_NE(message.find(because), std::string::npos) << header << "\n" << message;
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+std::string bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+/// The records of a file that is being written.
+struct Writer {
+  void add(const std::string& name, const std::vector<int64_t>& shape,
+           const std::vector<float>& values) {
+    const size_t begin = data.size();
+    data += bytes_of(values);
+    header +=
+        fmt::format(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
+                    header.empty() ? "" : ",", name, fmt::join(shape, ","), begin, data.size());
+  }
+  std::string header;
+  std::string data;
+};
+
+TEST_F(Safetensors, ReadsRecords) {
+  write(
+      R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},)"
+      R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}  )",
+      bytes_of({1, 2, 3}));
+  SafetensorsFile file(path());
+  EXPECT_EQ(file.records().size(), 2U);
+  EXPECT_EQ(file.read("a"), (std::vector<float>{1}));
+  EXPECT_EQ(file.read("b"), (std::vector<float>{2, 3}));
+  EXPECT_THROW(file.read("c"), Error);
+}
+
+TEST_F(Safetensors, RefusesHostileFiles) {
+  EXPECT_NE(refusal().find("cannot open"), std::string::npos);
+  write("{}", "", 3);
+  EXPECT_NE(refusal().find("cut off"), std::string::npos);
+  write("{}", "", UINT64_MAX);
+  EXPECT_NE(refusal().find("cut off"), std::string::npos);
+  std::ofstream(path(), std::ios::trunc) << "abc";
+  EXPECT_NE(refusal().find("no safetensors file"), std::string::npos);
+
+  const std::string one = bytes_of({1});
+  expect_refused("{", "", "broken");
+  expect_refused("[]", "", "broken");
+  expect_refused(std::string(100'000, '['), "", "broken");
+  expect_refused(R"({"a":7})", "", "broken at record 'a'");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1]}})", one, "broken at record 'a'");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", one, "two numbers");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", one, "no size");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", one, "no size");
+  expect_refused(R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", one, "unknown dtype");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", one, "wrong size");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}})",
+                 one, "wrong size");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", one,
+                 "passes the end");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", one,
+                 "passes the end");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}})",
+                 one, "no size");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                 R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                 one, "overlaps");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", one + one,
+                 "no record names");
+}
+
+TEST_F(Safetensors, LoadsAGptUnderEitherNaming) {
+  const GptConfig config{.n_layer = 1, .n_head = 1, .n_embd = 2, .block_size = 3, .vocab_size = 5};
+  for (const std::string prefix : {"", "transformer."}) {
+    TestRank rank;
+    const Gpt source({rank.context, 1, DType::kFloat32, ""}, config);
+    const Gpt target({rank.context, 2, DType::kFloat32, ""}, config);
+    Writer writer;
+    for (const Parameter* parameter : source.parameters()) {
+      std::vector<int64_t> shape;
+      for (int axis = 0; axis < parameter->shape().rank(); ++axis) {
+        shape.push_back(parameter->shape()[axis]);
+      }
+      writer.add(prefix + parameter->name(), shape, parameter->value().to_host<float>());
+    }
+    writer.add(prefix + "h.0.attn.bias", {1, 1, 1, 1}, {1});
+    writer.add("lm_head.weight", {5, 2}, source.parameters()[0]->value().to_host<float>());
+    write("{" + writer.header + "}", writer.data);
+    load_weights(path(), target.parameters());
+    for (size_t i = 0; i < source.parameters().size(); ++i) {
+      EXPECT_EQ(target.parameters()[i]->value().to_host<float>(),
+                source.parameters()[i]->value().to_host<float>());
+    }
+  }
+}
+
+TEST_F(Safetensors, RefusesWeightsOfAnotherModel) {
+  TestRank rank;
+  Parameter w("w", rank.tensor<float>({1, 2}, {7, 8}));
+  const auto message_of = [&](const std::string& header) {
+    write(header, bytes_of({1, 2}));
+    try {
+      load_weights(path(), {&w});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const std::string record = R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,8]})";
+  EXPECT_NE(message_of(R"({"v":)" + record + "}").find("parameter 'w'"), std::string::npos);
+  EXPECT_NE(message_of(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})")
+                .find("got [2], expected [1, 2]"),
+            std::string::npos);
+  EXPECT_NE(message_of(R"({"w":{"dtype":"I32","shape":[1,2],"data_offsets":[0,8]}})")
+                .find("expected F32"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of(R"({"w":)" + record + R"(,"v":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})")
+          .find("record 'v'"),
+      std::string::npos);
+  EXPECT_EQ(w.value().to_host<float>(), (std::vector<float>{7, 8}));
+  EXPECT_EQ(message_of(R"({"w":)" + record + "}"), "accepted");
+  EXPECT_EQ(w.value().to_host<float>(), (std::vector<float>{1, 2}));
+}
+
+}  // namespace
+}  // namespace zerolab
