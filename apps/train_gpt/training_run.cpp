@@ -153,7 +153,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   }
   trainer.engine().wait_for_parameters();
   if (reports) {
-    reporter.add(communicator.ledger().entries());
+    reporter.add(communicator.ledger().take());
   }
 }
 

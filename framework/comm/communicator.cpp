@@ -1,5 +1,7 @@
 #include "framework/comm/communicator.h"
 
+#include <utility>
+
 namespace zerolab {
 
 std::string_view name_of(CollectiveOp op) {
@@ -40,9 +42,9 @@ int64_t CommunicationLedger::bytes_sent(Purpose purpose) const {
   return bytes;
 }
 
-void CommunicationLedger::reset() {
+std::map<CommunicationLedger::Key, CommunicationLedger::Entry> CommunicationLedger::take() {
   const std::lock_guard lock(mutex_);
-  entries_.clear();
+  return std::exchange(entries_, {});
 }
 
 int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root) {

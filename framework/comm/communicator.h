@@ -53,7 +53,9 @@ class CommunicationLedger {
   std::map<Key, Entry> entries() const;
   /// Bytes sent since the last `reset`, of one purpose.
   int64_t bytes_sent(Purpose purpose) const;
-  void reset();
+  void reset() { take(); }
+  /// The entries since the last one, at once, so that no verb that is just ending is lost between.
+  std::map<Key, Entry> take();
 
  private:
   mutable std::mutex mutex_;
