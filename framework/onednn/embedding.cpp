@@ -11,6 +11,10 @@ using onednn::floats;
 void OnednnBackend::embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
                                       const Tensor& out) {
   const int64_t cols = table.shape().cols();
+  static_cast<CpuStream&>(stream).launch(
+      [indices = indices.data<int32_t>(), count = indices.numel(), rows = table.shape()[0]] {
+        onednn::require_within(indices, count, rows, "embedding");
+      });
   onednn::launch_chunks(stream, indices.numel(), onednn::row_grain(cols),
                         [indices = indices.data<int32_t>(), table = floats(table), cols,
                          out = floats(out)](int64_t begin, int64_t end) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "framework/core/cpu_stream.h"
@@ -56,6 +57,16 @@ void launch_chunks(Stream& stream, int64_t count, int64_t grain, Body&& body) {
 /// Rows of `cols` elements that are worth a thread's while.
 inline int64_t row_grain(int64_t cols) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols));
+}
+
+/// Throws unless all of `indices` are within [0, bound).
+inline void require_within(const int32_t* indices, int64_t count, int64_t bound,
+                           std::string_view component) {
+  for (int64_t i = 0; i < count; ++i) {
+    require(indices[i] >= 0 && indices[i] < bound, component,
+            "an index is outside the vocabulary; got {}, expected within [0, {})", indices[i],
+            bound);
+  }
 }
 
 /// out = value, or out += value, in the lanes that `lanes` has.

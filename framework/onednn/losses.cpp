@@ -55,6 +55,9 @@ void OnednnBackend::cross_entropy_forward(Stream& stream, const Tensor& logits,
                                           const Tensor& loss) {
   const int64_t rows = logits.shape().rows();
   const int64_t cols = logits.shape().cols();
+  static_cast<CpuStream&>(stream).launch([targets = targets.data<int32_t>(), rows, cols] {
+    onednn::require_within(targets, rows, cols, "cross_entropy");
+  });
   launch_chunks(stream, rows, onednn::row_grain(cols),
                 [logits = floats(logits), log_sum_exp = floats(log_sum_exp), cols](int64_t begin,
                                                                                    int64_t end) {

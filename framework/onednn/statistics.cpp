@@ -56,6 +56,8 @@ std::array<double, kLanes> sums_of_squares(const float* gradient, int64_t block)
     Vector rows[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) {
       rows[lane] = onednn::load(gradient + lane * block + i);
+      // The hardware does not follow sixteen places at once: name, line by line, what comes next.
+      __builtin_prefetch(gradient + kLanes * (block + i + lane));
     }
     onednn::transpose(rows);
     for (const Vector& elements : rows) {

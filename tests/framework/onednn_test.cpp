@@ -466,6 +466,22 @@ TEST_F(Onednn, GradientStatisticsArePlainsToTheBit) {
   }
 }
 
+TEST_F(Onednn, RefusesIndicesOutsideTheVocabulary) {
+  Rank rank(make_onednn_backend(), 2);
+  const Tensor table = rank.random(Shape{5, 3}, 1);
+  const Tensor out = rank.random(Shape{2, 3}, 2);
+  const Tensor logits = rank.random(Shape{2, 5}, 3);
+  const Tensor log_sum_exp = rank.random(Shape{2}, 4);
+  const Tensor loss = rank.random(Shape{1}, 5);
+  for (const int32_t index : {-1, 5}) {
+    const Tensor indices = rank.indices({0, index});
+    EXPECT_THROW(rank.backend->embedding_forward(rank.stream(), indices, table, out), Error);
+    EXPECT_THROW(
+        rank.backend->cross_entropy_forward(rank.stream(), logits, indices, log_sum_exp, loss),
+        Error);
+  }
+}
+
 TEST_F(Onednn, RefusesOtherDtypesThanFp32) {
   Rank rank(make_onednn_backend(), 1);
   const Tensor x = Tensor::empty(rank.context, Shape{4}, DType::kFloat64);
