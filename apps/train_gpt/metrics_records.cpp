@@ -32,8 +32,11 @@ nlohmann::json memory_json(const std::vector<MemoryLedger::Snapshot>& ranks) {
 void add_entries(nlohmann::json& json, const CommunicationEntries& entries) {
   for (const auto& [key, entry] : entries) {
     nlohmann::json& sum = json[fmt::format("{} {}", name_of(key.first), name_of(key.second))];
-    sum["calls"] = sum.value("calls", int64_t{0}) + entry.calls;
-    sum["bytes_sent"] = sum.value("bytes_sent", int64_t{0}) + entry.bytes_sent;
+    if (sum.is_null()) {
+      sum = {{"calls", 0}, {"bytes_sent", 0}};
+    }
+    sum["calls"] = sum["calls"].get<int64_t>() + entry.calls;
+    sum["bytes_sent"] = sum["bytes_sent"].get<int64_t>() + entry.bytes_sent;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "apps/train_gpt/training_run.h"
 
 #include <algorithm>
+#include <array>
 
 #include "framework/comm/local.h"
 #include "framework/comm/meta.h"
@@ -33,10 +34,21 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
           .communication = zero::communication_bytes(layout, engine.options(), rank)};
 }
 
-/// Where every rank lays what rank 0 reports, once a step.
-struct Slot {
-  MemoryLedger::Snapshot memory;
-  CommunicationEntries communication;
+/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in turn. The control
+/// collective of the next step tells rank 0 that all have laid theirs, and keeps them from the same board until it has read.
+class Board {
+ public:
+  struct Entry {
+    MemoryLedger::Snapshot memory;
+    CommunicationEntries communication;
+  };
+
+  explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
+  void lay(int64_t step, int rank, Entry entry) { entries_[step % 2][rank] = std::move(entry); }
+  const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
+
+ private:
+  std::array<std::vector<Entry>, 2> entries_;
 };
 
 /// Rank 0's part: makes records, tells the observer, keeps the summary.
@@ -109,43 +121,50 @@ class Reporter {
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control collective.
 void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context, Communicator& communicator,
-                std::vector<Slot>& slots, Reporter& reporter, const std::atomic<bool>& stop) {
+                Board& board, Reporter& reporter, const std::atomic<bool>& stop) {
   const bool reports = context.rank() == 0;
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (reports) {
     reporter.start(describe(trainer.engine(), data.vocab_size, context.rank()));
   }
-  const auto evaluate = [&](int64_t step) {
-    const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
-    if (reports) {
-      reporter.evaluation({step, evaluation});
+  std::optional<StepRecord> unreported;  // of the step whose board is not known to be full
+  const auto report = [&] {
+    if (unreported.has_value()) {
+      for (const Board::Entry& entry : board.read(unreported->step)) {
+        unreported->memory.push_back(entry.memory);
+        unreported->communication.push_back(entry.communication);
+      }
+      reporter.step(*unreported);
+      unreported.reset();
     }
   };
   communicator.ledger().reset();
-  for (int64_t step = 0; step < config.run.steps; ++step) {
+  for (int64_t step = 1; step <= config.run.steps; ++step) {
     context.recorder().take();
     const Clock::time_point begin = Clock::now();
     StepRecord record;
-    record.step = step + 1;
+    record.step = step;
     record.learning_rate = trainer.learning_rate(trainer.engine().updates());
-    record.result = trainer.step(step, stop.load());
+    record.result = trainer.step(step - 1, stop.load());
     const double step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-
-    slots[context.rank()] = {context.ledger().snapshot(), communicator.ledger().entries()};
-    communicator.ledger().reset();
-    communicator.barrier();
+    board.lay(step, context.rank(), {context.ledger().snapshot(), communicator.ledger().take()});
     if (reports) {
       record.ms = times_of(context.recorder().take(), step_ms);
-      for (const Slot& slot : slots) {
-        record.memory.push_back(slot.memory);
-        record.communication.push_back(slot.communication);
-      }
-      reporter.step(record);
+      report();
+      unreported = record;
     }
-    const bool last = record.result.stop || step + 1 == config.run.steps;
-    if (config.run.eval_every > 0 && (last || (step + 1) % config.run.eval_every == 0)) {
-      evaluate(step + 1);
+    const bool last = record.result.stop || step == config.run.steps;
+    const bool evaluates = config.run.eval_every > 0 && (last || step % config.run.eval_every == 0);
+    if (last || evaluates) {
+      communicator.barrier();
+      report();
+    }
+    if (evaluates) {
+      const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
+      if (reports) {
+        reporter.evaluation({step, evaluation});
+      }
     }
     if (last) {
       break;
@@ -217,12 +236,12 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config.launch);
   LocalGroup group(ranks, config.comm.timeout_s);
-  std::vector<Slot> slots(ranks);
+  Board board(ranks);
   Reporter reporter(observer, ranks);
   run_ranks(group, [&](int rank) {
     RankContext context(rank_options(config, rank), *backend);
     const std::unique_ptr<Communicator> communicator = group.communicator(context);
-    train_rank(config, data, context, *communicator, slots, reporter, stop);
+    train_rank(config, data, context, *communicator, board, reporter, stop);
   });
   return reporter.finish(config.run.steps);
 }
