@@ -13,8 +13,9 @@ nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
   nlohmann::json json;
   for (int i = 0; i < kNumCategories; ++i) {
     if (memory.peak[i] > 0) {
-      json[name_of(static_cast<Category>(i))] = {
-          {"current", memory.current[i]}, {"peak", memory.peak[i]}, {"at_total_peak", memory.at_total_peak[i]}};
+      json[name_of(static_cast<Category>(i))] = {{"current", memory.current[i]},
+                                                 {"peak", memory.peak[i]},
+                                                 {"at_total_peak", memory.at_total_peak[i]}};
     }
   }
   json["total"] = {{"current", memory.total}, {"peak", memory.total_peak}};
@@ -99,9 +100,9 @@ nlohmann::json step_record(const StepRecord& record) {
 
 nlohmann::json skip_record(const StepRecord& record) {
   const zero::NonFinite& reason = *record.result.skipped;
-  return {{"event", "skip"},         {"step", record.step},
-          {"kind", reason.kind},     {"parameter", reason.parameter},
-          {"index", reason.index},   {"owner_rank", reason.owner_rank}};
+  return {{"event", "skip"},       {"step", record.step},
+          {"kind", reason.kind},   {"parameter", reason.parameter},
+          {"index", reason.index}, {"owner_rank", reason.owner_rank}};
 }
 
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
@@ -119,6 +120,7 @@ nlohmann::json summary_record(const RunSummary& summary) {
                          {"steps", summary.steps},
                          {"skipped_steps", summary.skipped_steps},
                          {"stopped", summary.stopped},
+                         {"excess_buffers", summary.excess_buffers},
                          {"tokens_per_s", summary.tokens_per_s},
                          {"ms", times_json(summary.ms)},
                          {"comm", communication},
