@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <fstream>
 #include <thread>
 
 #include "apps/train_gpt/version.h"
@@ -48,13 +49,28 @@ nlohmann::json times_json(const StepTimes& ms) {
           {"optimizer", ms.optimizer},       {"step", ms.step}};
 }
 
+/// The processor's name as Linux tells it: with the compiler and the threads it decides what bits
+/// can be compared.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) {
+      return line.substr(line.find(':') + 2);
+    }
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 nlohmann::json config_record(const RunConfig& config) {
   return {{"event", "config"},
           {"version", kVersion},
           {"source", config.source},
-          {"cores", std::thread::hardware_concurrency()},
+          {"machine",
+           {{"processor", processor()},
+            {"cores", std::thread::hardware_concurrency()},
+            {"compiler", __VERSION__}}},
           {"config", to_json(config)}};
 }
 
