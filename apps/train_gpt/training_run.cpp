@@ -30,12 +30,14 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
           .num_buckets = static_cast<int64_t>(layout.buckets().size()),
           .layout = layout.to_string(),
           .layout_hash = layout.hash(),
-          .state = zero::state_bytes(layout, engine.options(), static_cast<int>(engine.optimizer().states().size())),
+          .state = zero::state_bytes(layout, engine.options(),
+                                     static_cast<int>(engine.optimizer().states().size())),
           .communication = zero::communication_bytes(layout, engine.options(), rank)};
 }
 
-/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in turn. The control
-/// collective of the next step tells rank 0 that all have laid theirs, and keeps them from the same board until it has read.
+/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in
+/// turn. The control collective of the next step tells rank 0 that all have laid theirs, and keeps
+/// them from the same board until it has read.
 class Board {
  public:
   struct Entry {
@@ -54,7 +56,9 @@ class Board {
 /// Rank 0's part: makes records, tells the observer, keeps the summary.
 class Reporter {
  public:
-  Reporter(RunObserver& observer, int ranks) : observer_(observer) { summary_.memory.resize(ranks); }
+  Reporter(RunObserver& observer, int ranks) : observer_(observer) {
+    summary_.memory.resize(ranks);
+  }
 
   void start(RunInfo info) {
     summary_.info = std::move(info);
@@ -66,6 +70,7 @@ class Reporter {
     ++summary_.steps;
     summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
     summary_.losses.push_back(record.result.loss);
+    summary_.excess_buffers = record.excess_buffers;
     for (size_t rank = 0; rank < record.memory.size(); ++rank) {
       if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
         summary_.memory[rank] = record.memory[rank];
@@ -113,17 +118,20 @@ class Reporter {
 
  private:
   static constexpr double StepTimes::*kTimes[] = {
-      &StepTimes::forward,       &StepTimes::backward,     &StepTimes::optimizer, &StepTimes::comm_wait,
-      &StepTimes::comm_transfer, &StepTimes::comm_exposed, &StepTimes::step};
+      &StepTimes::forward,   &StepTimes::backward,      &StepTimes::optimizer,
+      &StepTimes::comm_wait, &StepTimes::comm_transfer, &StepTimes::comm_exposed,
+      &StepTimes::step};
 
   RunObserver& observer_;
   RunSummary summary_;
   std::vector<double> rates_;
 };
 
-/// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control collective.
-void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context, Communicator& communicator,
-                Board& board, Reporter& reporter, const std::atomic<bool>& stop) {
+/// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
+/// collective.
+void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context,
+                Communicator& communicator, Board& board, Reporter& reporter,
+                const std::atomic<bool>& stop) {
   const bool reports = context.rank() == 0;
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
@@ -153,6 +161,12 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     board.lay(step, context.rank(), {context.ledger().snapshot(), communicator.ledger().take()});
     if (reports) {
       record.ms = times_of(context.recorder().take(), step_ms);
+      const zero::Engine& engine = trainer.engine();
+      record.excess_buffers = engine.buckets().excess_buffers();
+      if (record.excess_buffers > 0) {
+        record.excess_parameter =
+            engine.layout().parameters()[engine.buckets().excess_parameter()].name;
+      }
       report();
       unreported = record;
     }
@@ -226,7 +240,8 @@ int64_t RunSummary::bytes_sent(Purpose purpose) const {
 
 double RunSummary::bytes_sent_per_step() const {
   return steps == 0 ? 0.0
-                    : static_cast<double>(bytes_sent(Purpose::kGradient) + bytes_sent(Purpose::kParameter)) /
+                    : static_cast<double>(bytes_sent(Purpose::kGradient) +
+                                          bytes_sent(Purpose::kParameter)) /
                           static_cast<double>(steps);
 }
 
