@@ -1,0 +1,140 @@
+#include "apps/benchmark/training_group.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "apps/benchmark/profiled_backend.h"
+#include "framework/comm/local.h"
+#include "optim/optimizer.h"
+#include "zero/engine.h"
+
+namespace zerolab::bench {
+namespace {
+
+int64_t page_faults() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+/// Inputs and the tokens that follow them.
+struct Batch {
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> targets;
+};
+
+Batch random_batch(const TrainingOptions& options, std::mt19937& generator) {
+  std::uniform_int_distribution<int32_t> token(0,
+                                               static_cast<int32_t>(options.model.vocab_size) - 1);
+  Batch batch;
+  for (int64_t row = 0; row < options.batch_size; ++row) {
+    int32_t next = token(generator);
+    for (int64_t i = 0; i < options.block_length; ++i) {
+      batch.inputs.push_back(next);
+      next = token(generator);
+      batch.targets.push_back(next);
+    }
+  }
+  return batch;
+}
+
+}  // namespace
+
+TrainingGroup::TrainingGroup(const TrainingOptions& options, Backend& backend)
+    : options_(options), thread_([this, &backend] { run(backend); }) {
+  wait_for_ranks();
+}
+
+TrainingGroup::~TrainingGroup() {
+  stop_ = true;
+  go_.release(options_.ranks);
+  thread_.join();
+}
+
+StepMeasurement TrainingGroup::step() {
+  profile_.take();
+  const int64_t faults = page_faults();
+  const auto begin = std::chrono::steady_clock::now();
+  go_.release(options_.ranks);
+  wait_for_ranks();
+  measured_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  measured_.page_faults = page_faults() - faults;
+  measured_.ops = profile_.take();
+  return std::move(measured_);
+}
+
+double TrainingGroup::flops_per_token() const {
+  const GptConfig& model = options_.model;
+  return 6.0 * static_cast<double>(num_params_) +
+         12.0 * static_cast<double>(model.n_layer * model.n_embd * options_.block_length);
+}
+
+void TrainingGroup::run(Backend& backend) {
+  try {
+    LocalGroup group(options_.ranks);
+    run_ranks(group, [&](int rank) {
+      std::unique_ptr<Backend> profiled;
+      if (rank == 0) {
+        profiled = make_profiled_backend(backend, profile_);
+      }
+      RankContext context({.rank = rank, .world_size = options_.ranks, .threads = options_.threads},
+                          profiled == nullptr ? backend : *profiled);
+      const std::unique_ptr<Communicator> communicator = group.communicator(context);
+      train_rank(*communicator, context);
+    });
+  } catch (...) {
+    error_ = std::current_exception();
+    done_.release(options_.ranks);
+  }
+}
+
+void TrainingGroup::train_rank(Communicator& communicator, RankContext& context) {
+  const int rank = context.rank();
+  Gpt model({.context = context, .seed = 1, .name = ""}, options_.model);
+  const auto optimizer = optim::make_optimizer({.name = "adamw", .weight_decay = 0.1});
+  zero::Engine engine(context, communicator, model.parameters(), *optimizer,
+                      {.stage = options_.stage, .gradient_clipping = 1.0});
+  const AbortOnUnwind abort_on_unwind(communicator);
+  if (rank == 0) {
+    num_params_ = engine.layout().num_params();
+  }
+  std::mt19937 generator(rank);
+  const Shape shape = {options_.batch_size, options_.block_length};
+  while (true) {
+    done_.release();
+    go_.acquire();
+    if (stop_) {
+      return;
+    }
+    communicator.ledger().reset();
+    context.recorder().take();
+    const Batch batch = random_batch(options_, generator);
+    engine.begin_micro_batch();
+    const Tensor loss =
+        model.loss(Tensor::from_host(context, shape, std::span<const int32_t>(batch.inputs)),
+                   Tensor::from_host(context, shape, std::span<const int32_t>(batch.targets)),
+                   {.training = true});
+    engine.backward(loss);
+    engine.end_micro_batch();
+    engine.step({.learning_rate = 1e-4, .tokens = options_.batch_size * options_.block_length});
+    if (rank == 0) {
+      measured_.communication = communicator.ledger().take();
+    }
+  }
+}
+
+void TrainingGroup::wait_for_ranks() {
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    done_.acquire();
+  }
+  if (error_ != nullptr) {
+    std::rethrow_exception(error_);
+  }
+}
+
+}  // namespace zerolab::bench

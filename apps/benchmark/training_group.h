@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <semaphore>
+#include <thread>
+
+#include "apps/benchmark/op_profile.h"
+#include "framework/comm/communicator.h"
+#include "framework/core/backend.h"
+#include "models/gpt.h"
+
+namespace zerolab::bench {
+
+struct TrainingOptions {
+  GptConfig model;
+  int64_t batch_size = 0;    ///< sequences a rank and step
+  int64_t block_length = 0;  ///< tokens of a sequence
+  int stage = 0;
+  int ranks = 1;
+  int threads = 1;  ///< a rank
+
+  int64_t global_tokens() const { return ranks * batch_size * block_length; }
+};
+
+/// One training step of all ranks.
+struct StepMeasurement {
+  double seconds = 0.0;
+  int64_t page_faults = 0;  ///< of the process, without the disk
+  OpProfile::Costs ops;     ///< of rank 0
+  std::map<CommunicationLedger::Key, CommunicationLedger::Entry> communication;  ///< of rank 0
+};
+
+/// Ranks that train a GPT on random tokens under the engine, one step when they are told to, so
+/// that several groups can take turns. Between steps their threads sleep.
+class TrainingGroup {
+ public:
+  /// Builds the model on every rank, in parallel. `backend` outlives the group.
+  TrainingGroup(const TrainingOptions& options, Backend& backend);
+  ~TrainingGroup();
+  TrainingGroup(const TrainingGroup&) = delete;
+  TrainingGroup& operator=(const TrainingGroup&) = delete;
+
+  /// Forward, backward, reduction, norm, clipping, AdamW and gather on every rank. Rethrows what a
+  /// rank threw.
+  StepMeasurement step();
+
+  const TrainingOptions& options() const { return options_; }
+  int64_t num_params() const { return num_params_; }
+  /// 6Ψ + 12·L·d·T: operations of forward and backward per token.
+  double flops_per_token() const;
+
+ private:
+  void run(Backend& backend);
+  void train_rank(Communicator& communicator, RankContext& context);
+  void wait_for_ranks();
+
+  const TrainingOptions options_;
+  int64_t num_params_ = 0;
+  OpProfile profile_;
+  StepMeasurement measured_;
+  std::counting_semaphore<> go_{0};
+  std::counting_semaphore<> done_{0};
+  std::atomic<bool> stop_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace zerolab::bench
