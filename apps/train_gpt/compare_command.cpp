@@ -198,6 +198,16 @@ nlohmann::json to_json(const RunConfig& config, const std::vector<Compared>& run
 
 int compare_command(const RunConfig& config, const std::vector<int>& stages,
                     const std::atomic<bool>& stop) {
+  for (const int stage : stages) {
+    if (std::count(stages.begin(), stages.end(), stage) > 1) {
+      throw ConfigError("compare", fmt::format("--stages names stage {} twice; expected each once: "
+                                               "both runs would write the same log",
+                                               stage));
+    }
+  }
+  if (config.run.steps == 0) {
+    throw ConfigError("compare", "nothing to compare; got run.steps 0, expected at least 1");
+  }
   const TrainingData data = load_training_data(config);
   std::vector<RunConfig> configs;
   std::vector<MemoryLedger::Snapshot> predicted;

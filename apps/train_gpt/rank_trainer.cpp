@@ -3,6 +3,7 @@
 #include "data/corpus.h"
 #include "data/token_dataset.h"
 #include "data/tokenizer.h"
+#include "data/windows.h"
 #include "framework/core/error.h"
 #include "models/safetensors.h"
 
@@ -62,6 +63,11 @@ TrainingData load_training_data(const RunConfig& config) {
     dataset = data::TokenDataset::from_text(corpus, *tokenizer);
   }
   const data::Split split = data::split(dataset, config.data.val_fraction);
+  // Too few tokens are refused here, before anything is written, not at the first evaluation.
+  data::Windows(split.train, config.model.block_size, "training");
+  if (config.run.eval_every > 0) {
+    data::Windows(split.validation, config.model.block_size, "validation");
+  }
   return {vocab_size, split.train, split.validation};
 }
 

@@ -47,6 +47,7 @@ class RankTrainer {
   Evaluation evaluate(int64_t max_batches);
 
   zero::Engine& engine() { return *engine_; }
+  const std::vector<Parameter*>& parameters() const { return model_->parameters(); }
 
  private:
   Tensor to_device(const std::vector<int32_t>& values, int64_t rows);

@@ -19,7 +19,8 @@ class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(stdout, progress_style(config.log.console), config.run.log_every) {
+        progress_(config.log.console == "off" ? nullptr : stdout,
+                  progress_style(config.log.console), config.run.log_every) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
     }

@@ -90,6 +90,8 @@ class Reporter {
     observer_.on_evaluation(record);
   }
 
+  void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
+
   /// Collectives that ended after the last record.
   void add(const CommunicationEntries& entries) {
     for (const auto& [key, entry] : entries) {
@@ -187,6 +189,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   trainer.engine().wait_for_parameters();
   if (reports) {
     reporter.add(communicator.ledger().take());
+    reporter.end(trainer.parameters());
   }
 }
 

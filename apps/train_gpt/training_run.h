@@ -80,6 +80,8 @@ class RunObserver {
   virtual void on_start(const RunInfo&) {}
   virtual void on_step(const StepRecord&) {}
   virtual void on_evaluation(const EvaluationRecord&) {}
+  /// After the last step: the model's parameters, all of them up to date.
+  virtual void on_end(const std::vector<Parameter*>&) {}
 };
 
 /// What remains of a run.
