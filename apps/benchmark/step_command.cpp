@@ -53,9 +53,13 @@ void run_step_command(const StepCommand& command, Backend& backend) {
   fmt::print("{:.1f} M parameters, {} rank(s) x {} thread(s), stage {}, B = {}, T = {}\n",
              static_cast<double>(num_params) / 1e6, options.ranks, options.threads, options.stage,
              options.batch_size, options.block_length);
-  fmt::print("step: median {:.1f} ms of {} ({:.1f} to {:.1f}), {:.0f} tokens/s, {} page faults\n",
-             median.seconds * 1e3, steps.size(), steps.front().seconds * 1e3,
-             steps.back().seconds * 1e3, tokens / median.seconds, median.page_faults);
+  fmt::print(
+      "step: median {:.1f} ms of {} ({:.1f} to {:.1f}), {:.0f} tokens/s, {} page faults, cores "
+      "{:.0f} "
+      "% busy\n",
+      median.seconds * 1e3, steps.size(), steps.front().seconds * 1e3, steps.back().seconds * 1e3,
+      tokens / median.seconds, median.page_faults,
+      median.cpu_seconds / median.seconds / threads * 100);
   fmt::print(
       "fraction of the peak at 6 x parameters + 12 L d T per token: median {:.1f} %, best "
       "{:.1f} %\n\n",
@@ -77,6 +81,7 @@ void run_step_command(const StepCommand& command, Backend& backend) {
                              {"tokens_per_s", tokens / median.seconds},
                              {"fraction_of_peak", fraction(median)},
                              {"page_faults", median.page_faults},
+                             {"cpu_seconds", median.cpu_seconds},
                              {"ops", table.to_json()}};
     std::ofstream(command.json) << record.dump(2) << '\n';
   }

@@ -15,10 +15,17 @@
 namespace zerolab::bench {
 namespace {
 
-int64_t page_faults() {
+rusage usage_of_process() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
+  return usage;
+}
+
+double cpu_seconds(const rusage& usage) {
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 /// Inputs and the tokens that follow them.
@@ -57,13 +64,15 @@ TrainingGroup::~TrainingGroup() {
 
 StepMeasurement TrainingGroup::step() {
   profile_.take();
-  const int64_t faults = page_faults();
+  const rusage before = usage_of_process();
   const auto begin = std::chrono::steady_clock::now();
   go_.release(options_.ranks);
   wait_for_ranks();
   measured_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  measured_.page_faults = page_faults() - faults;
+  const rusage after = usage_of_process();
+  measured_.cpu_seconds = cpu_seconds(after) - cpu_seconds(before);
+  measured_.page_faults = after.ru_minflt - before.ru_minflt;
   measured_.ops = profile_.take();
   return std::move(measured_);
 }

@@ -28,8 +28,9 @@ struct TrainingOptions {
 /// One training step of all ranks.
 struct StepMeasurement {
   double seconds = 0.0;
-  int64_t page_faults = 0;  ///< of the process, without the disk
-  OpProfile::Costs ops;     ///< of rank 0
+  double cpu_seconds = 0.0;  ///< of all threads: far below seconds x cores on a disturbed machine
+  int64_t page_faults = 0;   ///< of the process, without the disk
+  OpProfile::Costs ops;      ///< of rank 0
   std::map<CommunicationLedger::Key, CommunicationLedger::Entry> communication;  ///< of rank 0
 };
 
