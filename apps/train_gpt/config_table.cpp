@@ -60,7 +60,7 @@ std::vector<Entry> make_table() {
   run.key<&RunSection::out_dir>("out_dir", "Folder for the folders of all runs.");
   run.key<&RunSection::seed>("seed", "Seeds initial weights, order of data and dropout.")
       .in(at_least(0));
-  run.key<&RunSection::steps>("steps", "Optimizer steps.").in(at_least(0));
+  run.key<&RunSection::steps>("steps", "Optimizer steps.").in(at_least(1));
   run.key<&RunSection::eval_every>(
          "eval_every", "Steps between two evaluations on the validation split; 0: none.")
       .in(at_least(0));

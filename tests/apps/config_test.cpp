@@ -319,7 +319,7 @@ TEST(Config, TheDemosFilesAreDebians) {
   }
   const std::filesystem::path folder =
       std::filesystem::path(__FILE__).parent_path() / "../../configs";
-  EXPECT_EQ(load_config(folder / "demo.toml").train.train_batch_size, 16);
+  EXPECT_EQ(load_config(folder / "demo.toml").train.train_batch_size, 8);
 }
 
 }  // namespace
