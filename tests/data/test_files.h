@@ -51,7 +51,7 @@ class TempDir {
 
 /// `name` in the folder of shared test material, looked for beside the project; empty: not there.
 inline std::string find_shared(std::string_view name) {
-  auto folder = std::filesystem::path(__FILE__).parent_path();
+  std::filesystem::path folder = SOURCE_FOLDER;
   for (; folder != folder.parent_path(); folder = folder.parent_path()) {
     const auto candidate = folder / "shared" / name;
     if (std::filesystem::exists(candidate)) {
