@@ -205,9 +205,6 @@ int compare_command(const RunConfig& config, const std::vector<int>& stages,
                                                stage));
     }
   }
-  if (config.run.steps == 0) {
-    throw ConfigError("compare", "nothing to compare; got run.steps 0, expected at least 1");
-  }
   const TrainingData data = load_training_data(config);
   std::vector<RunConfig> configs;
   std::vector<MemoryLedger::Snapshot> predicted;

@@ -181,8 +181,8 @@ std::vector<Entry> make_table() {
       .key<&ScheduleSection::warmup_steps>("warmup_steps", "Steps over which lr rises linearly.")
       .in(at_least(0));
   schedule
-      .key<&ScheduleSection::min_lr>("min_lr",
-                                     "Learning rate at the last step of cosine and linear.")
+      .key<&ScheduleSection::min_lr>(
+          "min_lr", "Learning rate that cosine and linear fall to, after run.steps.")
       .in(at_least(0));
 
   const Section<&RunConfig::zero> zero(table, "zero");

@@ -35,6 +35,19 @@ data::BatchShape batch_shape(const RunConfig& config) {
   return {.batch_size = config.train.micro_batch_size, .block_size = config.model.block_size};
 }
 
+/// Also in a dry run, so that a file that does not fit is refused before anything is written.
+void read_initial_weights(const RunConfig& config, const Gpt& model) {
+  try {
+    load_weights(config.model.init_from, model.parameters());
+  } catch (const Error& error) {
+    const auto place = config.set_at.find("model.init_from");
+    throw ConfigError(
+        "config",
+        fmt::format("{}: model.init_from does not fit the model: {}",
+                    place == config.set_at.end() ? config.source : place->second, error.what()));
+  }
+}
+
 }  // namespace
 
 TrainingData load_training_data(const RunConfig& config) {
@@ -95,8 +108,8 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                     .tie_weights = config.model.tie_weights})),
       inputs_(batch_shape(config).numel()),
       targets_(batch_shape(config).numel()) {
-  if (data != nullptr && !config.model.init_from.empty()) {
-    load_weights(config.model.init_from, model_->parameters());
+  if (!config.model.init_from.empty()) {
+    read_initial_weights(config, *model_);
   }
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
                                            engine_options(config));

@@ -39,6 +39,12 @@ const Fault kFaults[] = {
     {"ModelDoesNotFit",
      {"launch.memory_limit=100kB"},
      {"does not fit", "100000", "launch.memory_limit", "optimizer_state"}},
+    {"WeightsThatAreNoWeights",
+     {"model.init_from=text.txt"},
+     {"model.init_from", "text.txt", "no safetensors file"}},
+    {"WeightsOfAnotherModel",
+     {"model.init_from=" SOURCE_FOLDER "/tests/reference/data/adamw-tied/model.safetensors"},
+     {"model.init_from", "adamw-tied", "another shape", "wte.weight"}},
     {"HeadsDoNotDivide", {"model.n_head=3"}, {"model.n_embd", "n_head 3"}},
     {"VocabularyTooSmall", {"model.vocab_size=3"}, {"model.vocab_size", "got 3"}},
     {"OptionNotBuilt", {"log.trace=true"}, {"log.trace", "not built in this version"}},
@@ -135,13 +141,6 @@ TEST(Failure, FullDiskEndsAllRanks) {
   EXPECT_NE(ended.err.find("No space left on device"), std::string::npos) << ended.err;
   EXPECT_NE(ended.err.find("change run.out_dir"), std::string::npos) << ended.err;
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
-}
-
-TEST(Failure, WeightsThatAreNoWeights) {
-  const SmallRun run;
-  const Ended ended = run.run("train", {"model.init_from=text.txt"});
-  EXPECT_EQ(ended.status, 1);
-  EXPECT_NE(ended.err.find("no safetensors file"), std::string::npos) << ended.err;
 }
 
 }  // namespace

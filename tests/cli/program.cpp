@@ -25,6 +25,7 @@ eval_every = 3
 
 [launch]
 ranks = 2
+backend = ")" BACKEND R"("
 
 [model]
 n_layer = 2

@@ -37,7 +37,7 @@ CASES = {
         "optimizer.weight_decay": 0.01, "optimizer.gradient_clipping": 0.0,
         "schedule.name": "linear", "schedule.warmup_steps": 2, "schedule.min_lr": 0.05,
     },
-    # The token embedding is the output layer, no biases, AdamW, clipping in each step, half a cosine.
+    # The token embedding is the output layer; no biases, AdamW, clipping, half a cosine.
     "adamw-tied": COMMON
     | {
         "model.n_layer": 2, "model.n_head": 2, "model.n_embd": 12, "model.block_size": 9,
