@@ -41,12 +41,14 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
 class Board {
  public:
   struct Entry {
+    int64_t step = 0;
     MemoryLedger::Snapshot memory;
     CommunicationEntries communication;
   };
 
   explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
-  void lay(int64_t step, int rank, Entry entry) { entries_[step % 2][rank] = std::move(entry); }
+  void lay(int rank, Entry entry) { entries_[entry.step % 2][rank] = std::move(entry); }
+  /// An entry is of an earlier step where a rank has failed before it laid this one's.
   const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
 
  private:
@@ -56,7 +58,8 @@ class Board {
 /// Rank 0's part: makes records, tells the observer, keeps the summary.
 class Reporter {
  public:
-  Reporter(RunObserver& observer, int ranks) : observer_(observer) {
+  Reporter(RunObserver& observer, const Board& board, int ranks)
+      : observer_(observer), board_(board) {
     summary_.memory.resize(ranks);
   }
 
@@ -65,24 +68,25 @@ class Reporter {
     observer_.on_start(summary_.info);
   }
 
-  void step(const StepRecord& record) {
-    observer_.on_step(record);
-    ++summary_.steps;
-    summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
-    summary_.losses.push_back(record.result.loss);
-    summary_.excess_buffers = record.excess_buffers;
-    for (size_t rank = 0; rank < record.memory.size(); ++rank) {
-      if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
-        summary_.memory[rank] = record.memory[rank];
-      }
+  /// Reports the step before, whose board is full by now, and holds `record` until its own is.
+  void hold(const StepRecord& record) {
+    report_held();
+    held_ = record;
+  }
+
+  /// To be called when all ranks have laid the held step's entries, or will not any more.
+  void report_held() {
+    if (!held_.has_value()) {
+      return;
     }
-    add(record.communication[0]);
-    if (summary_.steps > 1) {
-      rates_.push_back(record.tokens_per_s());
-      for (double StepTimes::*const time : kTimes) {
-        summary_.ms.*time += record.ms.*time;
-      }
+    StepRecord record = std::move(*held_);
+    held_.reset();
+    for (const Board::Entry& entry : board_.read(record.step)) {
+      const bool laid = entry.step == record.step;
+      record.memory.push_back(laid ? entry.memory : MemoryLedger::Snapshot());
+      record.communication.push_back(laid ? entry.communication : CommunicationEntries());
     }
+    step(record);
   }
 
   void evaluation(const EvaluationRecord& record) {
@@ -122,7 +126,29 @@ class Reporter {
       &StepTimes::comm_wait, &StepTimes::comm_transfer, &StepTimes::comm_exposed,
       &StepTimes::step};
 
+  void step(const StepRecord& record) {
+    observer_.on_step(record);
+    ++summary_.steps;
+    summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
+    summary_.losses.push_back(record.result.loss);
+    summary_.excess_buffers = record.excess_buffers;
+    for (size_t rank = 0; rank < record.memory.size(); ++rank) {
+      if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
+        summary_.memory[rank] = record.memory[rank];
+      }
+    }
+    add(record.communication[0]);
+    if (summary_.steps > 1) {
+      rates_.push_back(record.tokens_per_s());
+      for (double StepTimes::*const time : kTimes) {
+        summary_.ms.*time += record.ms.*time;
+      }
+    }
+  }
+
   RunObserver& observer_;
+  const Board& board_;
+  std::optional<StepRecord> held_;
   RunSummary summary_;
   std::vector<double> rates_;
 };
@@ -138,17 +164,6 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   if (reports) {
     reporter.start(describe(trainer.engine(), data.vocab_size, context.rank()));
   }
-  std::optional<StepRecord> unreported;  // of the step whose board is not known to be full
-  const auto report = [&] {
-    if (unreported.has_value()) {
-      for (const Board::Entry& entry : board.read(unreported->step)) {
-        unreported->memory.push_back(entry.memory);
-        unreported->communication.push_back(entry.communication);
-      }
-      reporter.step(*unreported);
-      unreported.reset();
-    }
-  };
   communicator.ledger().reset();
   for (int64_t step = 1; step <= config.run.steps; ++step) {
     context.recorder().take();
@@ -158,7 +173,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     record.learning_rate = trainer.learning_rate(trainer.engine().updates());
     record.result = trainer.step(step - 1, stop.load());
     const double step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    board.lay(step, context.rank(), {context.ledger().snapshot(), communicator.ledger().take()});
+    board.lay(context.rank(), {step, context.ledger().snapshot(), communicator.ledger().take()});
     if (reports) {
       record.ms = times_of(context.recorder().take(), step_ms);
       const zero::Engine& engine = trainer.engine();
@@ -167,14 +182,16 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
         record.excess_parameter =
             engine.layout().parameters()[engine.buckets().excess_parameter()].name;
       }
-      report();
-      unreported = record;
+      reporter.hold(record);
     }
     const bool last = record.result.stop || step == config.run.steps;
-    const bool evaluates = config.run.eval_every > 0 && (last || step % config.run.eval_every == 0);
+    const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
+                           (last || step % config.run.eval_every == 0);
     if (last || evaluates) {
       communicator.barrier();
-      report();
+      if (reports) {
+        reporter.report_held();
+      }
     }
     if (evaluates) {
       const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
@@ -255,12 +272,17 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
   const std::unique_ptr<Backend> backend = make_backend(config.launch);
   LocalGroup group(ranks, config.comm.timeout_s);
   Board board(ranks);
-  Reporter reporter(observer, ranks);
-  run_ranks(group, [&](int rank) {
-    RankContext context(rank_options(config, rank), *backend);
-    const std::unique_ptr<Communicator> communicator = group.communicator(context);
-    train_rank(config, data, context, *communicator, board, reporter, stop);
-  });
+  Reporter reporter(observer, board, ranks);
+  try {
+    run_ranks(group, [&](int rank) {
+      RankContext context(rank_options(config, rank), *backend);
+      const std::unique_ptr<Communicator> communicator = group.communicator(context);
+      train_rank(config, data, context, *communicator, board, reporter, stop);
+    });
+  } catch (...) {
+    reporter.report_held();  // the last whole step is not lost
+    throw;
+  }
   return reporter.finish(config.run.steps);
 }
 
