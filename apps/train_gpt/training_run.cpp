@@ -1,8 +1,6 @@
 #include "apps/train_gpt/training_run.h"
 
-#include <algorithm>
-#include <array>
-
+#include "apps/train_gpt/run_reporter.h"
 #include "framework/comm/local.h"
 #include "framework/comm/meta.h"
 #include "framework/core/error.h"
@@ -34,124 +32,6 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
                                      static_cast<int>(engine.optimizer().states().size())),
           .communication = zero::communication_bytes(layout, engine.options(), rank)};
 }
-
-/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in
-/// turn. The control collective of the next step tells rank 0 that all have laid theirs, and keeps
-/// them from the same board until it has read.
-class Board {
- public:
-  struct Entry {
-    int64_t step = 0;
-    MemoryLedger::Snapshot memory;
-    CommunicationEntries communication;
-  };
-
-  explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
-  void lay(int rank, Entry entry) { entries_[entry.step % 2][rank] = std::move(entry); }
-  /// An entry is of an earlier step where a rank has failed before it laid this one's.
-  const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
-
- private:
-  std::array<std::vector<Entry>, 2> entries_;
-};
-
-/// Rank 0's part: makes records, tells the observer, keeps the summary.
-class Reporter {
- public:
-  Reporter(RunObserver& observer, const Board& board, int ranks)
-      : observer_(observer), board_(board) {
-    summary_.memory.resize(ranks);
-  }
-
-  void start(RunInfo info) {
-    summary_.info = std::move(info);
-    observer_.on_start(summary_.info);
-  }
-
-  /// Reports the step before, whose board is full by now, and holds `record` until its own is.
-  void hold(const StepRecord& record) {
-    report_held();
-    held_ = record;
-  }
-
-  /// To be called when all ranks have laid the held step's entries, or will not any more.
-  void report_held() {
-    if (!held_.has_value()) {
-      return;
-    }
-    StepRecord record = std::move(*held_);
-    held_.reset();
-    for (const Board::Entry& entry : board_.read(record.step)) {
-      const bool laid = entry.step == record.step;
-      record.memory.push_back(laid ? entry.memory : MemoryLedger::Snapshot());
-      record.communication.push_back(laid ? entry.communication : CommunicationEntries());
-    }
-    step(record);
-  }
-
-  void evaluation(const EvaluationRecord& record) {
-    summary_.evaluation = record.evaluation;
-    observer_.on_evaluation(record);
-  }
-
-  void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
-
-  /// Collectives that ended after the last record.
-  void add(const CommunicationEntries& entries) {
-    for (const auto& [key, entry] : entries) {
-      CommunicationLedger::Entry& sum = summary_.communication[key];
-      sum.calls += entry.calls;
-      sum.bytes_sent += entry.bytes_sent;
-      sum.bytes_received += entry.bytes_received;
-      sum.wait_ms += entry.wait_ms;
-      sum.transfer_ms += entry.transfer_ms;
-    }
-  }
-
-  RunSummary finish(int64_t planned_steps) {
-    summary_.stopped = summary_.steps < planned_steps;
-    if (!rates_.empty()) {
-      for (double StepTimes::*const time : kTimes) {
-        summary_.ms.*time /= static_cast<double>(rates_.size());
-      }
-      std::nth_element(rates_.begin(), rates_.begin() + rates_.size() / 2, rates_.end());
-      summary_.tokens_per_s = rates_[rates_.size() / 2];
-    }
-    return std::move(summary_);
-  }
-
- private:
-  static constexpr double StepTimes::*kTimes[] = {
-      &StepTimes::forward,   &StepTimes::backward,      &StepTimes::optimizer,
-      &StepTimes::comm_wait, &StepTimes::comm_transfer, &StepTimes::comm_exposed,
-      &StepTimes::step};
-
-  void step(const StepRecord& record) {
-    observer_.on_step(record);
-    ++summary_.steps;
-    summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
-    summary_.losses.push_back(record.result.loss);
-    summary_.excess_buffers = record.excess_buffers;
-    for (size_t rank = 0; rank < record.memory.size(); ++rank) {
-      if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
-        summary_.memory[rank] = record.memory[rank];
-      }
-    }
-    add(record.communication[0]);
-    if (summary_.steps > 1) {
-      rates_.push_back(record.tokens_per_s());
-      for (double StepTimes::*const time : kTimes) {
-        summary_.ms.*time += record.ms.*time;
-      }
-    }
-  }
-
-  RunObserver& observer_;
-  const Board& board_;
-  std::optional<StepRecord> held_;
-  RunSummary summary_;
-  std::vector<double> rates_;
-};
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
 /// collective.
