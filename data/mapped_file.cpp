@@ -38,12 +38,16 @@ MappedFile::MappedFile(const std::string& path) {
   if (file.value < 0 || ::fstat(file.value, &status) != 0) {
     fail_with_errno(path);
   }
-  require(!S_ISDIR(status.st_mode), "data",
-          "cannot read '{}'; got a folder, expected a file; name its files with a pattern such as "
-          "'{}/*.txt'",
-          path, path);
-  require(S_ISREG(status.st_mode), "data",
-          "cannot read '{}'; got a device or pipe, expected a regular file", path);
+  if (S_ISDIR(status.st_mode)) {
+    throw ConfigError("data", fmt::format("cannot read '{}'; got a folder, expected a file; name "
+                                          "its files with a pattern such as '{}/*.txt'",
+                                          path, path));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw ConfigError(
+        "data",
+        fmt::format("cannot read '{}'; got a device or pipe, expected a regular file", path));
+  }
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) {
     return;  // mmap refuses an empty range

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ cmake ninja-build libgtest-dev libdnnl-dev libtomlplusplus-dev libcli11-dev
-  libspdlog-dev libfmt-dev nlohmann-json3-dev fortunes fortunes-min)
+  libfmt-dev nlohmann-json3-dev fortunes fortunes-min)
 
 # Runs a command as root without questions; what it says is shown only if it fails.
 quietly_as_root() {

@@ -9,18 +9,20 @@
 
 namespace zerolab::app {
 
-/// Ends with an error that tells where the configuration asks for more memory than there is, before anything is written.
-/// Returns the predicted bytes of rank 0 by category.
+/// Ends with an error that tells where the configuration asks for more memory than there is, before
+/// anything is written. Returns the predicted bytes of rank 0 by category.
 MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size);
 
 /// One run with its log and its progress on `stdout`; the summary line ends both.
-RunSummary run_logged(const RunConfig& config, const TrainingData& data, const std::atomic<bool>& stop);
+RunSummary run_logged(const RunConfig& config, const TrainingData& data,
+                      const std::atomic<bool>& stop);
 
 /// `train-gpt train`: returns the exit status.
 int train_command(const RunConfig& config, const std::atomic<bool>& stop);
 
-/// `train-gpt compare`: the same seed and data under each of `stages`; prints one table and writes it as
-/// <out_dir>/<name>/compare.json.
-int compare_command(const RunConfig& config, const std::vector<int>& stages, const std::atomic<bool>& stop);
+/// `train-gpt compare`: the same seed and data under each of `stages`; prints one table and writes
+/// it as <out_dir>/<name>/compare.json.
+int compare_command(const RunConfig& config, const std::vector<int>& stages,
+                    const std::atomic<bool>& stop);
 
 }  // namespace zerolab::app

@@ -20,7 +20,8 @@ struct Compared {
 
 std::string stage_title(const RunSummary& summary) {
   const zero::EngineOptions& options = summary.info.options;
-  return std::string(zero::name_of_stage(options.stage)) + (options.stage > 0 && !options.reduce_scatter ? " (all-reduce)" : "");
+  return std::string(zero::name_of_stage(options.stage)) +
+         (options.stage > 0 && !options.reduce_scatter ? " (all-reduce)" : "");
 }
 
 /// The largest |a - b| of the runs' losses; 0 exactly when all are the same bits.
@@ -28,7 +29,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   double largest = a.size() == b.size() ? 0.0 : std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (std::bit_cast<uint64_t>(a[i]) != std::bit_cast<uint64_t>(b[i])) {
-      largest = std::max({largest, std::abs(a[i] - b[i]), std::numeric_limits<double>::denorm_min()});
+      largest =
+          std::max({largest, std::abs(a[i] - b[i]), std::numeric_limits<double>::denorm_min()});
     }
   }
   return largest;
@@ -36,7 +38,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 
 /// Bytes that padding of the flat buffer adds to the sent bytes of one step.
 double sent_padding(const RunSummary& summary) {
-  return static_cast<double>(summary.info.communication.gradients + summary.info.communication.parameters) -
+  return static_cast<double>(summary.info.communication.gradients +
+                             summary.info.communication.parameters) -
          summary.info.communication.formula;
 }
 
@@ -60,7 +63,8 @@ class Table {
 };
 
 void memory_rows(Table& table, const std::vector<Compared>& runs) {
-  table.title("Memory of rank 0 at its peak, bytes (tracked; the formula or the dry run; what is left)");
+  table.title(
+      "Memory of rank 0 at its peak, bytes (tracked; the formula or the dry run; what is left)");
   for (int i = 0; i < kNumCategories; ++i) {
     const auto category = static_cast<Category>(i);
     const bool used = std::any_of(runs.begin(), runs.end(), [&](const Compared& run) {
@@ -81,8 +85,11 @@ void memory_rows(Table& table, const std::vector<Compared>& runs) {
       return nullptr;
     };
     if (state_of(runs.front()) != nullptr) {
-      table.row("  formula", [&](const Compared& run) { return fmt::format("{:.0f}", state_of(run)->formula); });
-      table.row("  padding", [&](const Compared& run) { return fmt::format("{:.0f}", state_of(run)->padding()); });
+      table.row("  formula",
+                [&](const Compared& run) { return fmt::format("{:.0f}", state_of(run)->formula); });
+      table.row("  padding", [&](const Compared& run) {
+        return fmt::format("{:.0f}", state_of(run)->padding());
+      });
       table.row("  difference", [&](const Compared& run) {
         return fmt::format("{}", run.summary.memory[0].peak_of(category) - state_of(run)->bytes);
       });
@@ -96,10 +103,13 @@ void memory_rows(Table& table, const std::vector<Compared>& runs) {
       });
     }
   }
-  table.row("total", [](const Compared& run) { return fmt::format("{}", run.summary.memory[0].total_peak); });
+  table.row("total", [](const Compared& run) {
+    return fmt::format("{}", run.summary.memory[0].total_peak);
+  });
   table.row("  ratio to the first", [&](const Compared& run) {
-    return fmt::format("{:.3f}x", static_cast<double>(run.summary.memory[0].total_peak) /
-                                      static_cast<double>(runs.front().summary.memory[0].total_peak));
+    return fmt::format("{:.3f}x",
+                       static_cast<double>(run.summary.memory[0].total_peak) /
+                           static_cast<double>(runs.front().summary.memory[0].total_peak));
   });
 }
 
@@ -117,21 +127,26 @@ void communication_rows(Table& table, const std::vector<Compared>& runs) {
   table.row("  formula, both", [](const Compared& run) {
     return fmt::format("{:.0f}", run.summary.info.communication.formula);
   });
-  table.row("  padding", [](const Compared& run) { return fmt::format("{:.0f}", sent_padding(run.summary)); });
+  table.row("  padding",
+            [](const Compared& run) { return fmt::format("{:.0f}", sent_padding(run.summary)); });
   table.row("  difference", [](const Compared& run) {
-    return fmt::format("{:.0f}", run.summary.bytes_sent_per_step() - run.summary.info.communication.formula -
+    return fmt::format("{:.0f}", run.summary.bytes_sent_per_step() -
+                                     run.summary.info.communication.formula -
                                      sent_padding(run.summary));
   });
   const double first = runs.front().summary.bytes_sent_per_step();
   table.row("  ratio to the first", [first](const Compared& run) {
-    return first == 0.0 ? std::string("-") : fmt::format("{:.3f}x", run.summary.bytes_sent_per_step() / first);
+    return first == 0.0 ? std::string("-")
+                        : fmt::format("{:.3f}x", run.summary.bytes_sent_per_step() / first);
   });
 }
 
 void time_rows(Table& table) {
   table.title("Time a step, ms (rank 0, mean; tokens/s: median)");
   const auto time = [&table](const char* label, double StepTimes::*member) {
-    table.row(label, [member](const Compared& run) { return fmt::format("{:.2f}", run.summary.ms.*member); });
+    table.row(label, [member](const Compared& run) {
+      return fmt::format("{:.2f}", run.summary.ms.*member);
+    });
   };
   time("forward", &StepTimes::forward);
   time("backward", &StepTimes::backward);
@@ -141,14 +156,17 @@ void time_rows(Table& table) {
   table.row("hidden communication", [](const Compared& run) {
     return fmt::format("{:.2f}", run.summary.ms.comm_hidden());
   });
-  table.row("tokens/s", [](const Compared& run) { return fmt::format("{:.0f}", run.summary.tokens_per_s); });
+  table.row("tokens/s",
+            [](const Compared& run) { return fmt::format("{:.0f}", run.summary.tokens_per_s); });
 }
 
 void loss_rows(Table& table, const std::vector<Compared>& runs) {
   table.title("Result");
-  table.row("final loss", [](const Compared& run) { return fmt::format("{:.6f}", run.summary.losses.back()); });
+  table.row("final loss",
+            [](const Compared& run) { return fmt::format("{:.6f}", run.summary.losses.back()); });
   table.row("validation loss", [](const Compared& run) {
-    return run.summary.evaluation.has_value() ? fmt::format("{:.6f}", run.summary.evaluation->loss) : "-";
+    return run.summary.evaluation.has_value() ? fmt::format("{:.6f}", run.summary.evaluation->loss)
+                                              : "-";
   });
   table.row("losses against the first", [&](const Compared& run) -> std::string {
     const double difference = largest_difference(run.summary.losses, runs.front().summary.losses);
@@ -163,7 +181,8 @@ nlohmann::json to_json(const RunConfig& config, const std::vector<Compared>& run
     entry["title"] = stage_title(run.summary);
     entry["layout"] = layout_record(run.summary.info);
     entry["losses"] = run.summary.losses;
-    entry["largest_loss_difference"] = largest_difference(run.summary.losses, runs.front().summary.losses);
+    entry["largest_loss_difference"] =
+        largest_difference(run.summary.losses, runs.front().summary.losses);
     entry["same_bits"] = entry["largest_loss_difference"] == 0.0;
     nlohmann::json predicted;
     for (int i = 0; i < kNumCategories; ++i) {
@@ -177,7 +196,15 @@ nlohmann::json to_json(const RunConfig& config, const std::vector<Compared>& run
 
 }  // namespace
 
-int compare_command(const RunConfig& config, const std::vector<int>& stages, const std::atomic<bool>& stop) {
+int compare_command(const RunConfig& config, const std::vector<int>& stages,
+                    const std::atomic<bool>& stop) {
+  for (const int stage : stages) {
+    if (std::count(stages.begin(), stages.end(), stage) > 1) {
+      throw ConfigError("compare", fmt::format("--stages names stage {} twice; expected each once: "
+                                               "both runs would write the same log",
+                                               stage));
+    }
+  }
   const TrainingData data = load_training_data(config);
   std::vector<RunConfig> configs;
   std::vector<MemoryLedger::Snapshot> predicted;
@@ -205,11 +232,13 @@ int compare_command(const RunConfig& config, const std::vector<int>& stages, con
   time_rows(table);
   loss_rows(table, runs);
   const RunInfo& info = runs.front().summary.info;
-  fmt::print("\n{} parameters, {} ranks, {} micro-batches of {} x {} tokens a step, {} steps\n{}", info.num_params,
-             config.launch.ranks, config.train.gradient_accumulation_steps, config.train.micro_batch_size,
-             config.model.block_size, config.run.steps, table.text());
+  fmt::print("\n{} parameters, {} ranks, {} micro-batches of {} x {} tokens a step, {} steps\n{}",
+             info.num_params, config.launch.ranks, config.train.gradient_accumulation_steps,
+             config.train.micro_batch_size, config.model.block_size, config.run.steps,
+             table.text());
 
-  const std::filesystem::path path = std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json";
+  const std::filesystem::path path =
+      std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json";
   std::ofstream out(path);
   out << to_json(config, runs).dump(1) << "\n";
   out.close();

@@ -60,7 +60,7 @@ std::vector<Entry> make_table() {
   run.key<&RunSection::out_dir>("out_dir", "Folder for the folders of all runs.");
   run.key<&RunSection::seed>("seed", "Seeds initial weights, order of data and dropout.")
       .in(at_least(0));
-  run.key<&RunSection::steps>("steps", "Optimizer steps.").in(at_least(0));
+  run.key<&RunSection::steps>("steps", "Optimizer steps.").in(at_least(1));
   run.key<&RunSection::eval_every>(
          "eval_every", "Steps between two evaluations on the validation split; 0: none.")
       .in(at_least(0));
@@ -181,8 +181,8 @@ std::vector<Entry> make_table() {
       .key<&ScheduleSection::warmup_steps>("warmup_steps", "Steps over which lr rises linearly.")
       .in(at_least(0));
   schedule
-      .key<&ScheduleSection::min_lr>("min_lr",
-                                     "Learning rate at the last step of cosine and linear.")
+      .key<&ScheduleSection::min_lr>(
+          "min_lr", "Learning rate that cosine and linear fall to, after run.steps.")
       .in(at_least(0));
 
   const Section<&RunConfig::zero> zero(table, "zero");

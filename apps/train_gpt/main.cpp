@@ -32,15 +32,20 @@ int main(int argc, char** argv) {
   std::vector<std::string> overrides;
   const auto add_config = [&](CLI::App& command) {
     command.add_option("CONFIG", file, "TOML file")->required();
-    command.add_option("--set", overrides, "section.key=value, over what the file says; may be repeated")
+    command
+        .add_option("--set", overrides,
+                    "section.key=value, over what the file says; may be repeated")
         ->allow_extra_args(false);
   };
   CLI::App* train = program.add_subcommand("train", "Train one run");
   add_config(*train);
-  CLI::App* compare = program.add_subcommand("compare", "Train once under each stage and set them side by side");
+  CLI::App* compare =
+      program.add_subcommand("compare", "Train once under each stage and set them side by side");
   add_config(*compare);
   std::vector<int> stages = {0, 1, 2};
-  compare->add_option("--stages", stages, "Stages to compare")->delimiter(',')->check(CLI::Range(0, 2));
+  compare->add_option("--stages", stages, "Stages to compare")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 2));
 
   try {
     program.parse(argc, argv);
@@ -52,7 +57,8 @@ int main(int argc, char** argv) {
     const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
-    return *train ? app::train_command(config, stop_requested) : app::compare_command(config, stages, stop_requested);
+    return *train ? app::train_command(config, stop_requested)
+                  : app::compare_command(config, stages, stop_requested);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 2;

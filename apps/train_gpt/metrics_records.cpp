@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <fstream>
 #include <thread>
 
 #include "apps/train_gpt/version.h"
@@ -13,8 +14,9 @@ nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
   nlohmann::json json;
   for (int i = 0; i < kNumCategories; ++i) {
     if (memory.peak[i] > 0) {
-      json[name_of(static_cast<Category>(i))] = {
-          {"current", memory.current[i]}, {"peak", memory.peak[i]}, {"at_total_peak", memory.at_total_peak[i]}};
+      json[name_of(static_cast<Category>(i))] = {{"current", memory.current[i]},
+                                                 {"peak", memory.peak[i]},
+                                                 {"at_total_peak", memory.at_total_peak[i]}};
     }
   }
   json["total"] = {{"current", memory.total}, {"peak", memory.total_peak}};
@@ -47,13 +49,28 @@ nlohmann::json times_json(const StepTimes& ms) {
           {"optimizer", ms.optimizer},       {"step", ms.step}};
 }
 
+/// The processor's name as Linux tells it: with the compiler and the threads it decides what bits
+/// can be compared.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) {
+      return line.substr(line.find(':') + 2);
+    }
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 nlohmann::json config_record(const RunConfig& config) {
   return {{"event", "config"},
           {"version", kVersion},
           {"source", config.source},
-          {"cores", std::thread::hardware_concurrency()},
+          {"machine",
+           {{"processor", processor()},
+            {"cores", std::thread::hardware_concurrency()},
+            {"compiler", __VERSION__}}},
           {"config", to_json(config)}};
 }
 
@@ -99,9 +116,9 @@ nlohmann::json step_record(const StepRecord& record) {
 
 nlohmann::json skip_record(const StepRecord& record) {
   const zero::NonFinite& reason = *record.result.skipped;
-  return {{"event", "skip"},         {"step", record.step},
-          {"kind", reason.kind},     {"parameter", reason.parameter},
-          {"index", reason.index},   {"owner_rank", reason.owner_rank}};
+  return {{"event", "skip"},       {"step", record.step},
+          {"kind", reason.kind},   {"parameter", reason.parameter},
+          {"index", reason.index}, {"owner_rank", reason.owner_rank}};
 }
 
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
@@ -119,6 +136,7 @@ nlohmann::json summary_record(const RunSummary& summary) {
                          {"steps", summary.steps},
                          {"skipped_steps", summary.skipped_steps},
                          {"stopped", summary.stopped},
+                         {"excess_buffers", summary.excess_buffers},
                          {"tokens_per_s", summary.tokens_per_s},
                          {"ms", times_json(summary.ms)},
                          {"comm", communication},

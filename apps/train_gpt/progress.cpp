@@ -98,8 +98,10 @@ void Progress::finish() {
 }
 
 void Progress::print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), out_);
-  std::fflush(out_);
+  if (out_ != nullptr) {
+    std::fwrite(text.data(), 1, text.size(), out_);
+    std::fflush(out_);
+  }
 }
 
 std::string format_duration(double seconds) {

@@ -26,7 +26,8 @@ struct ProgressSample {
   double seconds_left = 0;     ///< Negative: not known yet.
 };
 
-/// Shows how far training is. Not thread-safe: rank 0 alone calls it. `out` must outlive it.
+/// Shows how far training is. Not thread-safe: rank 0 alone calls it. `out` must outlive it; null
+/// shows nothing.
 class Progress {
  public:
   /// Plain lines come every `log_every` steps and at the last; a live line at every step.

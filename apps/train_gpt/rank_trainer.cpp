@@ -3,6 +3,7 @@
 #include "data/corpus.h"
 #include "data/token_dataset.h"
 #include "data/tokenizer.h"
+#include "data/windows.h"
 #include "framework/core/error.h"
 #include "models/safetensors.h"
 
@@ -34,6 +35,19 @@ data::BatchShape batch_shape(const RunConfig& config) {
   return {.batch_size = config.train.micro_batch_size, .block_size = config.model.block_size};
 }
 
+/// Also in a dry run, so that a file that does not fit is refused before anything is written.
+void read_initial_weights(const RunConfig& config, const Gpt& model) {
+  try {
+    load_weights(config.model.init_from, model.parameters());
+  } catch (const Error& error) {
+    const auto place = config.set_at.find("model.init_from");
+    throw ConfigError(
+        "config",
+        fmt::format("{}: model.init_from does not fit the model: {}",
+                    place == config.set_at.end() ? config.source : place->second, error.what()));
+  }
+}
+
 }  // namespace
 
 TrainingData load_training_data(const RunConfig& config) {
@@ -42,7 +56,9 @@ TrainingData load_training_data(const RunConfig& config) {
   std::shared_ptr<const data::TokenDataset> dataset;
   if (corpus.kind() == data::CorpusKind::kTokens) {
     if (vocab_size == 0) {
-      throw ConfigError("data", "token shards do not say their vocabulary; set model.vocab_size (50257 for GPT-2's)");
+      throw ConfigError(
+          "data",
+          "token shards do not say their vocabulary; set model.vocab_size (50257 for GPT-2's)");
     }
     dataset = data::TokenDataset::from_shards(std::move(corpus));
     dataset->require_tokens_below(vocab_size);
@@ -51,13 +67,20 @@ TrainingData load_training_data(const RunConfig& config) {
     if (vocab_size == 0) {
       vocab_size = tokenizer->vocab_size();
     } else if (vocab_size < tokenizer->vocab_size()) {
-      throw ConfigError("data", fmt::format("model.vocab_size is too small for the {} tokenizer; got {}, expected at "
-                                            "least {} (0 takes the tokenizer's)",
-                                            config.data.tokenizer, vocab_size, tokenizer->vocab_size()));
+      throw ConfigError(
+          "data",
+          fmt::format("model.vocab_size is too small for the {} tokenizer; got {}, expected at "
+                      "least {} (0 takes the tokenizer's)",
+                      config.data.tokenizer, vocab_size, tokenizer->vocab_size()));
     }
     dataset = data::TokenDataset::from_text(corpus, *tokenizer);
   }
   const data::Split split = data::split(dataset, config.data.val_fraction);
+  // Too few tokens are refused here, before anything is written, not at the first evaluation.
+  data::Windows(split.train, config.model.block_size, "training");
+  if (config.run.eval_every > 0) {
+    data::Windows(split.validation, config.model.block_size, "validation");
+  }
   return {vocab_size, split.train, split.validation};
 }
 
@@ -85,24 +108,26 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                     .tie_weights = config.model.tie_weights})),
       inputs_(batch_shape(config).numel()),
       targets_(batch_shape(config).numel()) {
-  if (data != nullptr && !config.model.init_from.empty()) {
-    load_weights(config.model.init_from, model_->parameters());
+  if (!config.model.init_from.empty()) {
+    read_initial_weights(config, *model_);
   }
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
                                            engine_options(config));
   if (data != nullptr) {
     loader_ = std::make_unique<data::Loader>(
-        data->train, data::Loader::Options{.shape = batch_shape(config),
-                                           .group = {.world_size = communicator.size(), .rank = communicator.rank()},
-                                           .gradient_accumulation_steps = config.train.gradient_accumulation_steps,
-                                           .order = data::parse_order(config.data.order),
-                                           .seed = static_cast<uint64_t>(config.run.seed)});
+        data->train, data::Loader::Options{
+                         .shape = batch_shape(config),
+                         .group = {.world_size = communicator.size(), .rank = communicator.rank()},
+                         .gradient_accumulation_steps = config.train.gradient_accumulation_steps,
+                         .order = data::parse_order(config.data.order),
+                         .seed = static_cast<uint64_t>(config.run.seed)});
   }
 }
 
 Tensor RankTrainer::to_device(const std::vector<int32_t>& values, int64_t rows) {
   const int64_t block = config_.model.block_size;
-  return Tensor::from_host(context_, Shape{rows, block}, std::span<const int32_t>(values.data(), rows * block));
+  return Tensor::from_host(context_, Shape{rows, block},
+                           std::span<const int32_t>(values.data(), rows * block));
 }
 
 zero::StepResult RankTrainer::step(int64_t step, bool stop) {
@@ -137,20 +162,22 @@ zero::StepResult RankTrainer::step(int64_t step, bool stop) {
 
 RankTrainer::Evaluation RankTrainer::evaluate(int64_t max_batches) {
   const NoGradScope no_grad(context_);
-  const data::EvaluationLoader loader(data_->validation, batch_shape(config_),
-                                      {.world_size = communicator_.size(), .rank = communicator_.rank()},
-                                      max_batches);
+  const data::EvaluationLoader loader(
+      data_->validation, batch_shape(config_),
+      {.world_size = communicator_.size(), .rank = communicator_.rank()}, max_batches);
   double sum = 0.0;
   for (int64_t batch = 0; batch < loader.num_batches(); ++batch) {
     const int64_t rows = loader.load(batch, inputs_, targets_);
     if (rows > 0) {
-      sum += static_cast<double>(rows) * model_->loss(to_device(inputs_, rows), to_device(targets_, rows), {}).item();
+      sum += static_cast<double>(rows) *
+             model_->loss(to_device(inputs_, rows), to_device(targets_, rows), {}).item();
     }
   }
   std::vector<double> sums(communicator_.size());
   sums[communicator_.rank()] = sum;
   const CategoryScope scope(context_, Category::kControl);
-  const Tensor all = Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const double>(sums));
+  const Tensor all =
+      Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const double>(sums));
   communicator_.all_gather(context_.compute(), all, {.purpose = Purpose::kControl, .bucket = -1});
   double total = 0.0;
   for (const double rank_sum : all.to_host<double>()) {

@@ -20,19 +20,21 @@ struct TrainingData {
   data::TokenView validation;
 };
 
-/// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit the model.
+/// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit
+/// the model.
 TrainingData load_training_data(const RunConfig& config);
 
-/// One rank's share of a run: model, engine, and the loop's body. The same code makes the dry run, on the meta backend and
-/// communicator, with no data.
+/// One rank's share of a run: model, engine, and the loop's body. The same code makes the dry run,
+/// on the meta backend and communicator, with no data.
 class RankTrainer {
  public:
-  /// `data` is null in a dry run, whose vocabulary is `vocab_size`. Context, communicator and data outlive it.
-  RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config, int64_t vocab_size,
-              const TrainingData* data);
+  /// `data` is null in a dry run, whose vocabulary is `vocab_size`. Context, communicator and data
+  /// outlive it.
+  RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config,
+              int64_t vocab_size, const TrainingData* data);
 
-  /// One global batch: forward and backward of k micro-batches, then the engine's step. Peaks of the ledger, its timeline
-  /// and the recorder start anew.
+  /// One global batch: forward and backward of k micro-batches, then the engine's step. Peaks of
+  /// the ledger, its timeline and the recorder start anew.
   zero::StepResult step(int64_t step, bool stop);
   double learning_rate(int64_t step) const { return optim::learning_rate(schedule_, step); }
 
@@ -40,10 +42,12 @@ class RankTrainer {
     double loss = 0.0;   ///< mean over the rows' tokens, the same bits on all ranks
     int64_t tokens = 0;  ///< of all ranks
   };
-  /// Mean loss over the validation split, or over its first `max_batches` batches a rank (0: all of it).
+  /// Mean loss over the validation split, or over its first `max_batches` batches a rank (0: all of
+  /// it).
   Evaluation evaluate(int64_t max_batches);
 
   zero::Engine& engine() { return *engine_; }
+  const std::vector<Parameter*>& parameters() const { return model_->parameters(); }
 
  private:
   Tensor to_device(const std::vector<int32_t>& values, int64_t rows);

@@ -19,7 +19,8 @@ class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(stdout, progress_style(config.log.console), config.run.log_every) {
+        progress_(config.log.console == "off" ? nullptr : stdout,
+                  progress_style(config.log.console), config.run.log_every) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
     }
@@ -28,8 +29,9 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
-    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks", zero::name_of_stage(info.options.stage),
-                               info.num_params, info.padding, info.num_buckets, config_.launch.ranks));
+    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks",
+                               zero::name_of_stage(info.options.stage), info.num_params,
+                               info.padding, info.num_buckets, config_.launch.ranks));
     begin_ = Clock::now();
   }
 
@@ -38,6 +40,14 @@ class Logging final : public RunObserver {
     if (record.result.skipped.has_value()) {
       write(skip_record(record));
       note_skip(record);
+    }
+    if (record.excess_buffers > 0 && !excess_noted_) {
+      excess_noted_ = true;
+      progress_.note(
+          fmt::format("step {}: {} gradient buckets beyond the planned two were held, the last for "
+                      "{}: its bucket "
+                      "waits for a gradient that comes later",
+                      record.step, record.excess_buffers, record.excess_parameter));
     }
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
     const auto left = static_cast<double>(config_.run.steps - record.step);
@@ -55,16 +65,16 @@ class Logging final : public RunObserver {
 
   void on_evaluation(const EvaluationRecord& record) override {
     write(evaluation_record(record));
-    progress_.note(fmt::format("step {}: validation loss {:.4f} over {} tokens", record.step, record.evaluation.loss,
-                               record.evaluation.tokens));
+    progress_.note(fmt::format("step {}: validation loss {:.4f} over {} tokens", record.step,
+                               record.evaluation.loss, record.evaluation.tokens));
   }
 
   void finish(const RunSummary& summary) {
     write(summary_record(summary));
     progress_.finish();
     if (summary.stopped) {
-      progress_.note(fmt::format("stopped on request after step {} of {}; the log is complete", summary.steps,
-                                 config_.run.steps));
+      progress_.note(fmt::format("stopped on request after step {} of {}; the log is complete",
+                                 summary.steps, config_.run.steps));
     }
     if (log_ != nullptr) {
       progress_.note(fmt::format("log: {}", log_->path()));
@@ -78,14 +88,16 @@ class Logging final : public RunObserver {
     }
   }
 
-  /// The first few, then every hundredth: a run that skips for ever must not fill the screen. The log has them all.
+  /// The first few, then every hundredth: a run that skips for ever must not fill the screen. The
+  /// log has them all.
   void note_skip(const StepRecord& record) {
     constexpr int64_t kShown = 5;
     ++skips_;
     if (skips_ <= kShown || skips_ % 100 == 0) {
       const zero::NonFinite& reason = *record.result.skipped;
-      progress_.note(fmt::format("step {} skipped ({} so far): the gradient of {} is {} at element {} (owner: rank {})",
-                                 record.step, skips_, reason.parameter, reason.kind, reason.index, reason.owner_rank));
+      progress_.note(fmt::format(
+          "step {} skipped ({} so far): the gradient of {} is {} at element {} (owner: rank {})",
+          record.step, skips_, reason.parameter, reason.kind, reason.index, reason.owner_rank));
     }
   }
 
@@ -94,6 +106,7 @@ class Logging final : public RunObserver {
   Progress progress_;
   Clock::time_point begin_;
   int64_t skips_ = 0;
+  bool excess_noted_ = false;
 };
 
 }  // namespace
@@ -105,13 +118,15 @@ MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size)
     throw;
   } catch (const Error& error) {
     const auto place = config.set_at.find("launch.memory_limit");
-    throw ConfigError("config",
-                      fmt::format("{}: the model does not fit (nothing was allocated or written): {}",
-                                  place == config.set_at.end() ? config.source : place->second, error.what()));
+    throw ConfigError(
+        "config",
+        fmt::format("{}: the model does not fit (nothing was allocated or written): {}",
+                    place == config.set_at.end() ? config.source : place->second, error.what()));
   }
 }
 
-RunSummary run_logged(const RunConfig& config, const TrainingData& data, const std::atomic<bool>& stop) {
+RunSummary run_logged(const RunConfig& config, const TrainingData& data,
+                      const std::atomic<bool>& stop) {
   Logging logging(config, std::filesystem::path(config.run.out_dir) / config.run.name);
   RunSummary summary = run_training(config, data, logging, stop);
   logging.finish(summary);

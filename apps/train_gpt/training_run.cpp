@@ -1,8 +1,6 @@
 #include "apps/train_gpt/training_run.h"
 
-#include <algorithm>
-#include <array>
-
+#include "apps/train_gpt/run_reporter.h"
 #include "framework/comm/local.h"
 #include "framework/comm/meta.h"
 #include "framework/core/error.h"
@@ -30,115 +28,22 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
           .num_buckets = static_cast<int64_t>(layout.buckets().size()),
           .layout = layout.to_string(),
           .layout_hash = layout.hash(),
-          .state = zero::state_bytes(layout, engine.options(), static_cast<int>(engine.optimizer().states().size())),
+          .state = zero::state_bytes(layout, engine.options(),
+                                     static_cast<int>(engine.optimizer().states().size())),
           .communication = zero::communication_bytes(layout, engine.options(), rank)};
 }
 
-/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in turn. The control
-/// collective of the next step tells rank 0 that all have laid theirs, and keeps them from the same board until it has read.
-class Board {
- public:
-  struct Entry {
-    MemoryLedger::Snapshot memory;
-    CommunicationEntries communication;
-  };
-
-  explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
-  void lay(int64_t step, int rank, Entry entry) { entries_[step % 2][rank] = std::move(entry); }
-  const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
-
- private:
-  std::array<std::vector<Entry>, 2> entries_;
-};
-
-/// Rank 0's part: makes records, tells the observer, keeps the summary.
-class Reporter {
- public:
-  Reporter(RunObserver& observer, int ranks) : observer_(observer) { summary_.memory.resize(ranks); }
-
-  void start(RunInfo info) {
-    summary_.info = std::move(info);
-    observer_.on_start(summary_.info);
-  }
-
-  void step(const StepRecord& record) {
-    observer_.on_step(record);
-    ++summary_.steps;
-    summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
-    summary_.losses.push_back(record.result.loss);
-    for (size_t rank = 0; rank < record.memory.size(); ++rank) {
-      if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
-        summary_.memory[rank] = record.memory[rank];
-      }
-    }
-    add(record.communication[0]);
-    if (summary_.steps > 1) {
-      rates_.push_back(record.tokens_per_s());
-      for (double StepTimes::*const time : kTimes) {
-        summary_.ms.*time += record.ms.*time;
-      }
-    }
-  }
-
-  void evaluation(const EvaluationRecord& record) {
-    summary_.evaluation = record.evaluation;
-    observer_.on_evaluation(record);
-  }
-
-  /// Collectives that ended after the last record.
-  void add(const CommunicationEntries& entries) {
-    for (const auto& [key, entry] : entries) {
-      CommunicationLedger::Entry& sum = summary_.communication[key];
-      sum.calls += entry.calls;
-      sum.bytes_sent += entry.bytes_sent;
-      sum.bytes_received += entry.bytes_received;
-      sum.wait_ms += entry.wait_ms;
-      sum.transfer_ms += entry.transfer_ms;
-    }
-  }
-
-  RunSummary finish(int64_t planned_steps) {
-    summary_.stopped = summary_.steps < planned_steps;
-    if (!rates_.empty()) {
-      for (double StepTimes::*const time : kTimes) {
-        summary_.ms.*time /= static_cast<double>(rates_.size());
-      }
-      std::nth_element(rates_.begin(), rates_.begin() + rates_.size() / 2, rates_.end());
-      summary_.tokens_per_s = rates_[rates_.size() / 2];
-    }
-    return std::move(summary_);
-  }
-
- private:
-  static constexpr double StepTimes::*kTimes[] = {
-      &StepTimes::forward,       &StepTimes::backward,     &StepTimes::optimizer, &StepTimes::comm_wait,
-      &StepTimes::comm_transfer, &StepTimes::comm_exposed, &StepTimes::step};
-
-  RunObserver& observer_;
-  RunSummary summary_;
-  std::vector<double> rates_;
-};
-
-/// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control collective.
-void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context, Communicator& communicator,
-                Board& board, Reporter& reporter, const std::atomic<bool>& stop) {
+/// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
+/// collective.
+void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context,
+                Communicator& communicator, Board& board, Reporter& reporter,
+                const std::atomic<bool>& stop) {
   const bool reports = context.rank() == 0;
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (reports) {
     reporter.start(describe(trainer.engine(), data.vocab_size, context.rank()));
   }
-  std::optional<StepRecord> unreported;  // of the step whose board is not known to be full
-  const auto report = [&] {
-    if (unreported.has_value()) {
-      for (const Board::Entry& entry : board.read(unreported->step)) {
-        unreported->memory.push_back(entry.memory);
-        unreported->communication.push_back(entry.communication);
-      }
-      reporter.step(*unreported);
-      unreported.reset();
-    }
-  };
   communicator.ledger().reset();
   for (int64_t step = 1; step <= config.run.steps; ++step) {
     context.recorder().take();
@@ -148,17 +53,25 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     record.learning_rate = trainer.learning_rate(trainer.engine().updates());
     record.result = trainer.step(step - 1, stop.load());
     const double step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    board.lay(step, context.rank(), {context.ledger().snapshot(), communicator.ledger().take()});
+    board.lay(context.rank(), {step, context.ledger().snapshot(), communicator.ledger().take()});
     if (reports) {
       record.ms = times_of(context.recorder().take(), step_ms);
-      report();
-      unreported = record;
+      const zero::Engine& engine = trainer.engine();
+      record.excess_buffers = engine.buckets().excess_buffers();
+      if (record.excess_buffers > 0) {
+        record.excess_parameter =
+            engine.layout().parameters()[engine.buckets().excess_parameter()].name;
+      }
+      reporter.hold(record);
     }
     const bool last = record.result.stop || step == config.run.steps;
-    const bool evaluates = config.run.eval_every > 0 && (last || step % config.run.eval_every == 0);
+    const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
+                           (last || step % config.run.eval_every == 0);
     if (last || evaluates) {
       communicator.barrier();
-      report();
+      if (reports) {
+        reporter.report_held();
+      }
     }
     if (evaluates) {
       const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
@@ -173,6 +86,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   trainer.engine().wait_for_parameters();
   if (reports) {
     reporter.add(communicator.ledger().take());
+    reporter.end(trainer.parameters());
   }
 }
 
@@ -223,7 +137,8 @@ int64_t RunSummary::bytes_sent(Purpose purpose) const {
 
 double RunSummary::bytes_sent_per_step() const {
   return steps == 0 ? 0.0
-                    : static_cast<double>(bytes_sent(Purpose::kGradient) + bytes_sent(Purpose::kParameter)) /
+                    : static_cast<double>(bytes_sent(Purpose::kGradient) +
+                                          bytes_sent(Purpose::kParameter)) /
                           static_cast<double>(steps);
 }
 
@@ -237,12 +152,17 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
   const std::unique_ptr<Backend> backend = make_backend(config.launch);
   LocalGroup group(ranks, config.comm.timeout_s);
   Board board(ranks);
-  Reporter reporter(observer, ranks);
-  run_ranks(group, [&](int rank) {
-    RankContext context(rank_options(config, rank), *backend);
-    const std::unique_ptr<Communicator> communicator = group.communicator(context);
-    train_rank(config, data, context, *communicator, board, reporter, stop);
-  });
+  Reporter reporter(observer, board, ranks);
+  try {
+    run_ranks(group, [&](int rank) {
+      RankContext context(rank_options(config, rank), *backend);
+      const std::unique_ptr<Communicator> communicator = group.communicator(context);
+      train_rank(config, data, context, *communicator, board, reporter, stop);
+    });
+  } catch (...) {
+    reporter.report_held();  // the last whole step is not lost
+    throw;
+  }
   return reporter.finish(config.run.steps);
 }
 

@@ -16,8 +16,9 @@
 
 namespace zerolab::app {
 
-/// Milliseconds of one step of rank 0. Forward, backward and optimizer are without exposed communication; with it they add
-/// up to the step, but for the loop's own work. Wait and transfer are what collectives spent, wherever they ran.
+/// Milliseconds of one step of rank 0. Forward, backward and optimizer are without exposed
+/// communication; with it they add up to the step, but for the loop's own work. Wait and transfer
+/// are what collectives spent, wherever they ran.
 struct StepTimes {
   double forward = 0;
   double backward = 0;
@@ -40,11 +41,18 @@ struct StepRecord {
   double learning_rate = 0;
   zero::StepResult result;
   StepTimes ms;
-  /// Collectives that ended since the last record. With overlap_comm the parameters' gather of a step may end in the next.
+  /// Collectives that ended since the last record. With overlap_comm the parameters' gather of a
+  /// step may end in the next.
   std::vector<CommunicationEntries> communication;  ///< by rank
   std::vector<MemoryLedger::Snapshot> memory;       ///< by rank; peaks within the step
+  /// Bucket buffers of rank 0 beyond the two that ZeRO-2 plans with, since the start, and the
+  /// parameter that caused the last.
+  int excess_buffers = 0;
+  std::string excess_parameter;
 
-  double tokens_per_s() const { return ms.step > 0 ? 1e3 * static_cast<double>(result.tokens) / ms.step : 0.0; }
+  double tokens_per_s() const {
+    return ms.step > 0 ? 1e3 * static_cast<double>(result.tokens) / ms.step : 0.0;
+  }
 };
 
 struct EvaluationRecord {
@@ -72,6 +80,8 @@ class RunObserver {
   virtual void on_start(const RunInfo&) {}
   virtual void on_step(const StepRecord&) {}
   virtual void on_evaluation(const EvaluationRecord&) {}
+  /// After the last step: the model's parameters, all of them up to date.
+  virtual void on_end(const std::vector<Parameter*>&) {}
 };
 
 /// What remains of a run.
@@ -80,6 +90,7 @@ struct RunSummary {
   int64_t steps = 0;          ///< attempted
   int64_t skipped_steps = 0;  ///< their gradients were not finite
   bool stopped = false;       ///< before run.steps, on request
+  int excess_buffers = 0;     ///< see StepRecord
   std::vector<double> losses;
   std::optional<RankTrainer::Evaluation> evaluation;  ///< the last
   double tokens_per_s = 0;                            ///< median of the steps after the first
@@ -94,13 +105,13 @@ struct RunSummary {
 /// The backend that `[launch]` names.
 std::unique_ptr<Backend> make_backend(const LaunchSection& launch);
 
-/// Trains with `launch.ranks` threads. `stop` may be set at any time: all ranks end after the same step. Throws the first
-/// rank's error after all have ended.
+/// Trains with `launch.ranks` threads. `stop` may be set at any time: all ranks end after the same
+/// step. Throws the first rank's error after all have ended.
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
                         const std::atomic<bool>& stop);
 
-/// One step of `rank` on the meta backend: bytes by category at the peak, and held after it, without holding them. Throws
-/// the out-of-memory error that the run would throw.
+/// One step of `rank` on the meta backend: bytes by category at the peak, and held after it,
+/// without holding them. Throws the out-of-memory error that the run would throw.
 MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank);
 
 }  // namespace zerolab::app

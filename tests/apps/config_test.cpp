@@ -304,7 +304,7 @@ TEST(Config, RefusesByNameSectionsThatAreNotBuilt) {
 
 TEST(Config, ReadyFilesAreInOrder) {
   const std::filesystem::path folder =
-      std::filesystem::path(__FILE__).parent_path() / "../../configs";
+      std::filesystem::path(SOURCE_FOLDER) / "configs";
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     EXPECT_NO_THROW(load_config(file.path(), {"data.path=/dev/null"})) << file.path();
@@ -318,8 +318,8 @@ TEST(Config, TheDemosFilesAreDebians) {
     GTEST_SKIP() << "the package fortunes is not installed";
   }
   const std::filesystem::path folder =
-      std::filesystem::path(__FILE__).parent_path() / "../../configs";
-  EXPECT_EQ(load_config(folder / "demo.toml").train.train_batch_size, 16);
+      std::filesystem::path(SOURCE_FOLDER) / "configs";
+  EXPECT_EQ(load_config(folder / "demo.toml").train.train_batch_size, 8);
 }
 
 }  // namespace

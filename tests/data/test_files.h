@@ -49,16 +49,10 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-/// `name` in the folder of shared test material, looked for beside the project; empty: not there.
+/// `name` in the folder of shared test material beside the project; empty: not there.
 inline std::string find_shared(std::string_view name) {
-  auto folder = std::filesystem::path(__FILE__).parent_path();
-  for (; folder != folder.parent_path(); folder = folder.parent_path()) {
-    const auto candidate = folder / "shared" / name;
-    if (std::filesystem::exists(candidate)) {
-      return candidate.string();
-    }
-  }
-  return "";
+  const auto path = std::filesystem::path(SOURCE_FOLDER) / ".." / "shared" / name;
+  return std::filesystem::exists(path) ? path.string() : "";
 }
 
 /// The text of the `Failure` that `action` throws; the test fails where it throws another or none.

@@ -10,8 +10,8 @@
 namespace zerolab::test {
 namespace {
 
-/// The settings that decide which additions are made. Every stage, bucket size, overlap and alignment must give
-/// the same bits as DDP at the same ones (design §8.1).
+/// The settings that decide which additions are made. Every stage, bucket size, overlap and
+/// alignment must give the same bits as DDP at the same ones (design §8.1).
 struct Matrix {
   int world_size;
   int micro_batches;
@@ -48,7 +48,8 @@ RunSetup ddp_of(const Matrix& matrix) {
   return setup;
 }
 
-/// {DDP, first ZeRO-1, ZeRO-1, ZeRO-2 with all-reduce, ZeRO-2} × bucket {1, awkward, whole} × overlap.
+/// {DDP, first ZeRO-1, ZeRO-1, ZeRO-2 with all-reduce, ZeRO-2} × bucket {1, awkward, whole} ×
+/// overlap.
 std::vector<RunSetup> variants_of(const RunSetup& ddp) {
   std::vector<RunSetup> setups;
   for (const int stage : {0, 1, 2}) {
@@ -89,7 +90,8 @@ TEST_P(Equivalence, EveryStageHasTheBitsOfDdp) {
 TEST_P(Equivalence, OneRankWithTheWholeBatchAgreesWithinRounding) {
   const std::unique_ptr<Backend> backend = fast_backend();
   const ModelFactory model = tiny_gpt(GetParam().tied);
-  // Unequal orders of addition: SGD, since Adam turns the rounding of a zero gradient into a whole step.
+  // Unequal orders of addition: SGD, since Adam turns the rounding of a zero gradient into a whole
+  // step.
   RunSetup setup = ddp_of(GetParam());
   setup.optimizer = {.name = "sgd", .momentum = 0.9};
   setup.engine.stage = 2;
@@ -112,7 +114,8 @@ INSTANTIATE_TEST_SUITE_P(Matrix, Equivalence, testing::ValuesIn(full_matrix()), 
 TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageTwoWithinRounding) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int world_size : {1, 3, 4}) {
-    RunSetup setup = ddp_of({.world_size = world_size, .micro_batches = 3, .clip = 0.1, .tied = true});
+    RunSetup setup =
+        ddp_of({.world_size = world_size, .micro_batches = 3, .clip = 0.1, .tied = true});
     setup.engine.reduce_each_micro_batch = false;
     setup.optimizer = {.name = "sgd", .momentum = 0.9};
     const Outcome expected = run(*backend, tiny_gpt(true), setup);
@@ -126,17 +129,20 @@ TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageT
   }
 }
 
-/// Streams that run only what a wait demands, in a random order: a missing event would show (design §4).
+/// Streams that run only what a wait demands, in a random order: a missing event would show (design
+/// §4).
 TEST(Equivalence, LazyStreamsGiveTheSameBits) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const int micro_batches : {1, 3}) {
-    const RunSetup ddp = ddp_of({.world_size = 3, .micro_batches = micro_batches, .clip = 0.1, .tied = true});
+    const RunSetup ddp =
+        ddp_of({.world_size = 3, .micro_batches = micro_batches, .clip = 0.1, .tied = true});
     const Outcome expected = run(*backend, tiny_gpt(true), ddp);
     for (RunSetup setup : variants_of(ddp)) {
       setup.streams = StreamMode::kLazy;
       setup.engine.poison = true;  // freed memory becomes NaN as soon as its stream says so
       for (setup.lazy_seed = 1; setup.lazy_seed <= 3; ++setup.lazy_seed) {
-        EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "") << setup.to_string();
+        EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
+            << setup.to_string();
       }
     }
   }
@@ -151,7 +157,8 @@ TEST(Equivalence, PoisonChangesNothing) {
       const Outcome expected = run(*backend, tiny_gpt(true), ddp);
       for (RunSetup setup : variants_of(ddp)) {
         setup.engine.poison = true;
-        EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "") << setup.to_string();
+        EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
+            << setup.to_string();
       }
     }
   }
@@ -163,13 +170,16 @@ TEST(Equivalence, AwkwardSizes) {
   const std::vector<std::vector<int64_t>> models = {{1, 1}, {4, 5}, {3, 25, 1}, {7, 31, 100, 8}};
   for (const std::vector<int64_t>& sizes : models) {
     for (const int world_size : {2, 3, 5, 8}) {
-      for (const int64_t alignment : {1, 128}) {  // it decides the blocks of the norm, hence its bits
-        RunSetup ddp = ddp_of({.world_size = world_size, .micro_batches = 1, .clip = 0.1, .tied = false});
+      for (const int64_t alignment :
+           {1, 128}) {  // it decides the blocks of the norm, hence its bits
+        RunSetup ddp =
+            ddp_of({.world_size = world_size, .micro_batches = 1, .clip = 0.1, .tied = false});
         ddp.micro_batch = 3;
         ddp.engine.alignment = alignment;
         const Outcome expected = run(*backend, tiny_mlp(sizes), ddp);
         for (const RunSetup& setup : variants_of(ddp)) {
-          EXPECT_EQ(difference(run(*backend, tiny_mlp(sizes), setup), expected), "") << setup.to_string();
+          EXPECT_EQ(difference(run(*backend, tiny_mlp(sizes), setup), expected), "")
+              << setup.to_string();
         }
       }
     }

@@ -30,7 +30,8 @@ std::string first_difference(const char* what, const std::vector<T>& a, const st
   return "";
 }
 
-Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFactory& factory, const RunSetup& setup) {
+Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFactory& factory,
+                 const RunSetup& setup) {
   const TestModel model = factory(context);
   const auto optimizer = optim::make_optimizer(setup.optimizer);
   zero::Engine engine(context, communicator, model.module->parameters(), *optimizer, setup.engine);
@@ -43,7 +44,8 @@ Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFa
   for (int64_t step = 0; step < setup.steps; ++step) {
     for (int64_t m = 0; m < k; ++m) {
       engine.begin_micro_batch();
-      const int64_t first = ((step * k + m) * communicator.size() + communicator.rank()) * setup.micro_batch;
+      const int64_t first =
+          ((step * k + m) * communicator.size() + communicator.rank()) * setup.micro_batch;
       engine.backward(model.loss(context, first, setup.micro_batch));
       engine.end_micro_batch();
     }
@@ -80,24 +82,26 @@ ModelFactory tiny_gpt(bool tied) {
                                                .vocab_size = kVocab,
                                                .tie_weights = tied});
     const Gpt* model = gpt.get();
-    return TestModel{std::move(gpt), [model](RankContext& rank, int64_t first_sample, int64_t rows) {
-                       std::vector<int32_t> tokens(rows * (kBlock + 1));
-                       for (size_t i = 0; i < tokens.size(); ++i) {
-                         tokens[i] = static_cast<int32_t>(
-                             philox(kDataKey, first_sample + static_cast<int64_t>(i) / (kBlock + 1),
-                                    i % (kBlock + 1))[0] % kVocab);
-                       }
-                       std::vector<int32_t> inputs;
-                       std::vector<int32_t> targets;
-                       for (int64_t row = 0; row < rows; ++row) {
-                         const auto begin = tokens.begin() + row * (kBlock + 1);
-                         inputs.insert(inputs.end(), begin, begin + kBlock);
-                         targets.insert(targets.end(), begin + 1, begin + 1 + kBlock);
-                       }
-                       const Shape shape = {rows, kBlock};
-                       return model->loss(Tensor::from_host(rank, shape, std::span<const int32_t>(inputs)),
-                                          Tensor::from_host(rank, shape, std::span<const int32_t>(targets)), {});
-                     }};
+    return TestModel{
+        std::move(gpt), [model](RankContext& rank, int64_t first_sample, int64_t rows) {
+          std::vector<int32_t> tokens(rows * (kBlock + 1));
+          for (size_t i = 0; i < tokens.size(); ++i) {
+            tokens[i] = static_cast<int32_t>(
+                philox(kDataKey, first_sample + static_cast<int64_t>(i) / (kBlock + 1),
+                       i % (kBlock + 1))[0] %
+                kVocab);
+          }
+          std::vector<int32_t> inputs;
+          std::vector<int32_t> targets;
+          for (int64_t row = 0; row < rows; ++row) {
+            const auto begin = tokens.begin() + row * (kBlock + 1);
+            inputs.insert(inputs.end(), begin, begin + kBlock);
+            targets.insert(targets.end(), begin + 1, begin + 1 + kBlock);
+          }
+          const Shape shape = {rows, kBlock};
+          return model->loss(Tensor::from_host(rank, shape, std::span<const int32_t>(inputs)),
+                             Tensor::from_host(rank, shape, std::span<const int32_t>(targets)), {});
+        }};
   };
 }
 
@@ -105,28 +109,32 @@ ModelFactory tiny_mlp(std::vector<int64_t> sizes) {
   return [sizes](RankContext& context) {
     auto mlp = std::make_unique<Mlp>(nn::Scope{.context = context, .seed = 5, .name = ""}, sizes);
     const Mlp* model = mlp.get();
-    return TestModel{std::move(mlp), [model, sizes](RankContext& rank, int64_t first_sample, int64_t rows) {
-                       const auto points = [&](uint64_t key, int64_t width) {
-                         std::vector<float> values(rows * width);
-                         for (size_t i = 0; i < values.size(); ++i) {
-                           values[i] = uniform_from_bits(philox(key, first_sample + static_cast<int64_t>(i) / width,
-                                                                i % width)[0]) - 0.5F;
-                         }
-                         return Tensor::from_host(rank, Shape{rows, width}, std::span<const float>(values));
-                       };
-                       const Tensor x = points(kDataKey, sizes.front());
-                       return ops::mse(model->forward(x), points(kDataKey + 1, sizes.back()));
-                     }};
+    return TestModel{
+        std::move(mlp), [model, sizes](RankContext& rank, int64_t first_sample, int64_t rows) {
+          const auto points = [&](uint64_t key, int64_t width) {
+            std::vector<float> values(rows * width);
+            for (size_t i = 0; i < values.size(); ++i) {
+              values[i] = uniform_from_bits(philox(
+                              key, first_sample + static_cast<int64_t>(i) / width, i % width)[0]) -
+                          0.5F;
+            }
+            return Tensor::from_host(rank, Shape{rows, width}, std::span<const float>(values));
+          };
+          const Tensor x = points(kDataKey, sizes.front());
+          return ops::mse(model->forward(x), points(kDataKey + 1, sizes.back()));
+        }};
   };
 }
 
 std::string RunSetup::to_string() const {
   return fmt::format(
-      "N {}, k {}, stage {}, reduce_scatter {}, bucket {}, overlap {}, each micro-batch {}, clip {}, alignment {}, "
+      "N {}, k {}, stage {}, reduce_scatter {}, bucket {}, overlap {}, each micro-batch {}, clip "
+      "{}, alignment {}, "
       "poison {}, {} streams with seed {}",
       world_size, engine.gradient_accumulation_steps, engine.stage, engine.reduce_scatter,
-      engine.reduce_bucket_size, engine.overlap_comm, engine.reduce_each_micro_batch, engine.gradient_clipping,
-      engine.alignment, engine.poison, streams == StreamMode::kLazy ? "lazy" : "immediate", lazy_seed);
+      engine.reduce_bucket_size, engine.overlap_comm, engine.reduce_each_micro_batch,
+      engine.gradient_clipping, engine.alignment, engine.poison,
+      streams == StreamMode::kLazy ? "lazy" : "immediate", lazy_seed);
 }
 
 Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup) {
@@ -145,7 +153,8 @@ Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup) 
   });
   for (int rank = 1; rank < setup.world_size; ++rank) {
     const std::string found = difference(outcomes[rank], outcomes[0]);
-    require(found.empty(), "test", "rank {} differs from rank 0: {}; {}", rank, found, setup.to_string());
+    require(found.empty(), "test", "rank {} differs from rank 0: {}; {}", rank, found,
+            setup.to_string());
   }
   return outcomes[0];
 }

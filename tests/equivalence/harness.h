@@ -40,7 +40,8 @@ struct RunSetup {
   StreamMode streams = StreamMode::kImmediate;
   uint64_t lazy_seed = 0;
   double timeout_s = 60.0;
-  /// Called on every rank after construction and after each step (from 1); for what a test wants to see.
+  /// Called on every rank after construction and after each step (from 1); for what a test wants to
+  /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
 
   std::string to_string() const;

@@ -22,7 +22,8 @@ std::vector<LayoutParameter> parameters_of(const std::vector<int64_t>& sizes) {
 TEST(Layout, ReverseOrderAndBucketSize) {
   const Layout layout(parameters_of({100, 101, 1000, 1, 99, 1}),
                       {.world_size = 2, .bucket_size = 100, .alignment = 1});
-  // From the back: 1 + 99 fill a bucket; 1 cannot be joined by 1000; 1000 and 101 pass 100; 100 is one of its own.
+  // From the back: 1 + 99 fill a bucket; 1 cannot be joined by 1000; 1000 and 101 pass 100; 100 is
+  // one of its own.
   ASSERT_EQ(layout.buckets().size(), 5U);
   EXPECT_EQ(layout.buckets()[0].parameters, (std::vector<int>{5, 4}));
   EXPECT_EQ(layout.buckets()[1].parameters, (std::vector<int>{3}));
@@ -50,9 +51,12 @@ TEST(Layout, AutoBucketSize) {
 }
 
 TEST(Layout, RefusesNonsense) {
-  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 0, .bucket_size = 1, .alignment = 1}), Error);
-  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 0, .alignment = 1}), Error);
-  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 1, .alignment = 0}), Error);
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 0, .bucket_size = 1, .alignment = 1}),
+               Error);
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 0, .alignment = 1}),
+               Error);
+  EXPECT_THROW(Layout(parameters_of({1}), {.world_size = 1, .bucket_size = 1, .alignment = 0}),
+               Error);
 }
 
 TEST(Layout, HashTellsMapsApart) {
@@ -60,8 +64,12 @@ TEST(Layout, HashTellsMapsApart) {
   const uint64_t hash = Layout(parameters_of({25, 7}), options).hash();
   EXPECT_EQ(hash, Layout(parameters_of({25, 7}), options).hash());
   EXPECT_NE(hash, Layout(parameters_of({7, 25}), options).hash());
-  EXPECT_NE(hash, Layout(parameters_of({25, 7}), {.world_size = 2, .bucket_size = 10, .alignment = 1}).hash());
-  EXPECT_NE(hash, Layout(parameters_of({25, 7}), {.world_size = 1, .bucket_size = 64, .alignment = 1}).hash());
+  EXPECT_NE(
+      hash,
+      Layout(parameters_of({25, 7}), {.world_size = 2, .bucket_size = 10, .alignment = 1}).hash());
+  EXPECT_NE(
+      hash,
+      Layout(parameters_of({25, 7}), {.world_size = 1, .bucket_size = 64, .alignment = 1}).hash());
 }
 
 struct Case {
@@ -73,14 +81,22 @@ struct Case {
 
 /// Sizes that divide by nothing, empty and huge parameters, more ranks than elements (faults 1–5).
 std::vector<Case> awkward_cases() {
-  const std::vector<std::vector<int64_t>> models = {
-      {1},      {1, 1},     {25},  {7, 11, 83}, {4099}, {3, 1, 0, 5, 0}, {50'000 * 64, 1, 2, 3, 64},
-      {0, 127}, {128, 129}, {1, 3, 1000, 2}};
+  const std::vector<std::vector<int64_t>> models = {{1},
+                                                    {1, 1},
+                                                    {25},
+                                                    {7, 11, 83},
+                                                    {4099},
+                                                    {3, 1, 0, 5, 0},
+                                                    {50'000 * 64, 1, 2, 3, 64},
+                                                    {0, 127},
+                                                    {128, 129},
+                                                    {1, 3, 1000, 2}};
   std::vector<Case> cases;
   for (const std::vector<int64_t>& sizes : models) {
     const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     for (const int world_size : {1, 2, 3, 4, 5, 7, 8}) {
-      for (const int64_t bucket : {int64_t{1}, int64_t{7}, int64_t{64}, total - 1, total, total + 1, 10 * total}) {
+      for (const int64_t bucket :
+           {int64_t{1}, int64_t{7}, int64_t{64}, total - 1, total, total + 1, 10 * total}) {
         for (const int64_t alignment : {1, 128}) {
           cases.push_back({sizes, world_size, std::max<int64_t>(1, bucket), alignment});
         }
@@ -92,8 +108,9 @@ std::vector<Case> awkward_cases() {
 
 TEST(Layout, EveryElementHasOneOwner) {
   for (const Case& c : awkward_cases()) {
-    const Layout layout(parameters_of(c.sizes),
-                        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    const Layout layout(
+        parameters_of(c.sizes),
+        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
     SCOPED_TRACE(layout.to_string());
     // Buckets tile the flat buffer; slices tile their bucket; partitions are tiled by their slices.
     int64_t flat = 0;
@@ -144,8 +161,9 @@ TEST(Layout, EveryElementHasOneOwner) {
 
 TEST(Layout, BucketsKeepTheirLimitUnlessOneParameterPassesIt) {
   for (const Case& c : awkward_cases()) {
-    const Layout layout(parameters_of(c.sizes),
-                        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    const Layout layout(
+        parameters_of(c.sizes),
+        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
     for (const Bucket& bucket : layout.buckets()) {
       int64_t filled = 0;
       for (const int parameter : bucket.parameters) {

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "apps/train_gpt/training_run.h"
+
+namespace zerolab::app {
+
+/// Where every rank lays what rank 0 reports of a step, without waiting for anybody: two boards in
+/// turn. The control collective of the next step tells rank 0 that all have laid theirs, and keeps
+/// them from the same board until it has read.
+class Board {
+ public:
+  struct Entry {
+    int64_t step = 0;
+    MemoryLedger::Snapshot memory;
+    CommunicationEntries communication;
+  };
+
+  explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
+  void lay(int rank, Entry entry) { entries_[entry.step % 2][rank] = std::move(entry); }
+  /// An entry is of an earlier step where a rank has failed before it laid this one's.
+  const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
+
+ private:
+  std::array<std::vector<Entry>, 2> entries_;
+};
+
+/// Rank 0's part of a run: makes records, tells the observer, keeps the summary.
+class Reporter {
+ public:
+  Reporter(RunObserver& observer, const Board& board, int ranks);
+
+  void start(RunInfo info);
+  /// Reports the step before, whose board is full by now, and holds `record` until its own is.
+  void hold(const StepRecord& record);
+  /// To be called when all ranks have laid the held step's entries, or will not any more.
+  void report_held();
+  void evaluation(const EvaluationRecord& record);
+  /// Adds collectives that ended after the last record.
+  void add(const CommunicationEntries& entries);
+  void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
+  RunSummary finish(int64_t planned_steps);
+
+ private:
+  void step(const StepRecord& record);
+
+  RunObserver& observer_;
+  const Board& board_;
+  std::optional<StepRecord> held_;
+  RunSummary summary_;
+  std::vector<double> rates_;  ///< tokens/s of the steps after the first
+};
+
+}  // namespace zerolab::app

@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "tests/cli/program.h"
+
+namespace zerolab::test {
+namespace {
+
+using nlohmann::json;
+
+struct Row {
+  std::string label;
+  std::vector<std::string> cells;
+};
+
+/// The lines of the table that are indented, cut where two blanks follow each other.
+std::vector<Row> rows_of(const std::string& out) {
+  std::vector<Row> rows;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  ")) {
+      continue;
+    }
+    Row row;
+    for (size_t begin = line.find_first_not_of(' '); begin != std::string::npos;) {
+      const size_t end = std::min(line.find("  ", begin), line.size());
+      const std::string cell = line.substr(begin, end - begin);
+      row.label.empty() ? row.label = cell : row.cells.emplace_back(cell);
+      begin = line.find_first_not_of(' ', end);
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<Row> named(const std::vector<Row>& rows, const std::string& label) {
+  std::vector<Row> found;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(found),
+               [&](const Row& row) { return row.label == label; });
+  return found;
+}
+
+TEST(Compare, SetsTheStagesSideBySideAndBalancesTheLedgers) {
+  const SmallRun run;
+  const Ended ended = run.run("compare");
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+  const std::vector<Row> rows = rows_of(ended.out);
+  ASSERT_FALSE(rows.empty());
+  const auto titles =
+      std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.label == "DDP"; });
+  ASSERT_NE(titles, rows.end());
+  EXPECT_EQ(titles->cells, (std::vector<std::string>{"ZeRO-1", "ZeRO-2"}));
+  const std::vector<Row> differences = named(rows, "difference");
+  EXPECT_GE(differences.size(), 7) << ended.out;  // of state, activations, workspace, sent bytes
+  for (const Row& row : differences) {
+    EXPECT_EQ(row.cells, (std::vector<std::string>{"0", "0", "0"})) << ended.out;
+  }
+  const std::vector<Row> losses = named(rows, "losses against the first");
+  ASSERT_EQ(losses.size(), 1);
+  EXPECT_EQ(losses[0].cells, (std::vector<std::string>{"same bits", "same bits", "same bits"}));
+}
+
+TEST(Compare, WritesTheSameAsJson) {
+  const SmallRun run;
+  const Ended ended = run.run("compare", {"run.steps=4", "launch.ranks=4"}, {"--stages", "0,2"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  const json compared = json::parse(read_file(run.folder().path("runs/small/compare.json")));
+  EXPECT_EQ(compared.at("config").at("run.steps"), 4);
+  const json& runs = compared.at("runs");
+  ASSERT_EQ(runs.size(), 2);
+  EXPECT_EQ(runs[0].at("title"), "DDP");
+  EXPECT_EQ(runs[1].at("title"), "ZeRO-2");
+  for (const json& one : runs) {
+    EXPECT_EQ(one.at("losses").size(), 4);
+    EXPECT_EQ(one.at("losses"), runs[0].at("losses"));
+    EXPECT_EQ(one.at("same_bits"), true);
+    EXPECT_EQ(one.at("largest_loss_difference"), 0.0);
+    EXPECT_EQ(one.at("memory").size(), 4);
+    const json& sent = one.at("layout").at("bytes_sent_per_step");
+    EXPECT_EQ(one.at("bytes_sent_per_step"),
+              sent.at("gradients").get<int64_t>() + sent.at("parameters").get<int64_t>());
+    for (const auto& [category, bytes] : one.at("memory")[0].items()) {
+      if (category != "total") {
+        EXPECT_EQ(bytes.at("at_total_peak"), one.at("predicted_memory").at(category)) << category;
+      }
+    }
+  }
+  const auto state = [&](int stage) {
+    return runs[stage].at("memory")[0].at("optimizer_state").at("peak").get<int64_t>();
+  };
+  EXPECT_EQ(state(1), state(0) / 4);
+}
+
+TEST(Compare, KeepsALogOfEachStage) {
+  const SmallRun run;
+  ASSERT_EQ(run.run("compare", {"run.steps=2"}, {"--stages", "0,1"}).status, 0);
+  for (const int stage : {0, 1}) {
+    const auto log = run.log("runs/small/stage-" + std::to_string(stage) + "/metrics.jsonl");
+    EXPECT_EQ(of_event(log, "step").size(), 2);
+    EXPECT_EQ(log.back().at("stage"), stage);
+  }
+  EXPECT_FALSE(std::filesystem::exists(run.folder().path("runs/small/stage-2")));
+}
+
+TEST(Compare, SaysWhereTheOrderOfAdditionsDiffers) {
+  const SmallRun run;
+  const std::vector<std::string> two_micro_batches = {"train.gradient_accumulation_steps=2",
+                                                      "launch.ranks=4"};
+  EXPECT_NE(run.run("compare", two_micro_batches, {"--stages", "0,2"}).out.find("differ by "),
+            std::string::npos);
+  std::vector<std::string> each = two_micro_batches;
+  each.emplace_back("zero.reduce_each_micro_batch=true");
+  EXPECT_EQ(run.run("compare", each, {"--stages", "0,2"}).out.find("differ by "),
+            std::string::npos);
+}
+
+TEST(Compare, RefusesWhatCannotBeCompared) {
+  const SmallRun run;
+  const Ended twice = run.run("compare", {}, {"--stages", "0,1,0"});
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_NE(twice.err.find("names stage 0 twice"), std::string::npos) << twice.err;
+  const Ended unknown = run.run("compare", {}, {"--stages", "3"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("3 not in range"), std::string::npos) << unknown.err;
+  const Ended none = run.run("compare", {"run.steps=0"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("run.steps"), std::string::npos) << none.err;
+  EXPECT_FALSE(std::filesystem::exists(run.folder().path("runs")));
+}
+
+}  // namespace
+}  // namespace zerolab::test
