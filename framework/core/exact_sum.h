@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,14 +25,12 @@ enum NonFiniteKind : int64_t { kNone = 0, kInfinity = 1, kNaN = 2 };
 /// words += value; value is finite and >= 0. A word takes 2^31 additions before
 /// `normalize_exact_sum` is due.
 inline void add_exactly(std::span<int64_t> words, double value) {
-  if (value == 0.0) {
-    return;
-  }
-  int exponent = 0;
-  // value = mantissa * 2^(exponent - 53), with an integer mantissa below 2^53; bit 0 of the sum is
-  // 2^-1126.
-  const auto mantissa = static_cast<uint64_t>(std::ldexp(std::frexp(value, &exponent), 53));
-  const int position = exponent - 53 + 1126;
+  // value = mantissa * 2^(exponent - 1075), with an integer mantissa; bit 0 of the sum is 2^-1126.
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto exponent = static_cast<int>(bits >> 52 & 0x7FF);
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  const uint64_t mantissa = exponent == 0 ? fraction : fraction | uint64_t{1} << 52;
+  const int position = std::max(exponent, 1) - 1075 + 1126;
   const int word = position / 32;
   const int shift = position % 32;
   const auto wide = static_cast<unsigned __int128>(mantissa) << shift;

@@ -1,7 +1,9 @@
 #include "framework/memory/allocator.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,10 +14,25 @@ namespace zerolab {
 namespace {
 
 constexpr int64_t kBlockAlignment = 64;
+constexpr int64_t kSmallestOnHugePages = int64_t{1} << 20;
 constexpr int kPoisonByte = 0xFF;  // all ones is a NaN in fp32 and fp64
 
 int64_t rounded(int64_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+/// Asks for huge pages under a large block: with small ones the address translation, not the
+/// memory, limits every pass over it. Rounds outwards, since only whole huge pages count and the
+/// neighbours are blocks like this one. A system that refuses costs speed and nothing else.
+void prefer_huge_pages(void* block, int64_t bytes) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  if (bytes < kSmallestOnHugePages) {
+    return;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  const uintptr_t begin = address / kHugePage * kHugePage;
+  const uintptr_t end = (address + bytes + kHugePage - 1) / kHugePage * kHugePage;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 }  // namespace
@@ -31,6 +48,7 @@ void* CpuAllocator::allocate(int64_t bytes, Category category, const Shape& shap
     fail("memory", "the system has no {} bytes of {} for a tensor {} of {}\n{}", bytes,
          name_of(category), shape.to_string(), name_of(dtype), ledger_.to_string());
   }
+  prefer_huge_pages(block, bytes);
   if (poison_) {
     std::memset(block, kPoisonByte, bytes);
   }
