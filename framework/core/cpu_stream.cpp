@@ -126,23 +126,38 @@ void WorkerStream::wait(const Event& event) {
 void WorkerStream::synchronize() { record().synchronize(); }
 
 void LazyScheduler::run_until(const std::function<bool()>& done) {
-  std::vector<LazyStream*> runnable;
   while (!done()) {
-    runnable.clear();
-    for (LazyStream* stream : streams_) {
-      if (stream->runnable()) {
-        runnable.push_back(stream);
-      }
-    }
-    require(!runnable.empty(), "stream",
+    require(run_one(), "stream",
             "a wait can never end: every stream waits for an event that no work completes");
-    LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
-    const LazyStream::Item item = std::move(chosen->items_.front());
-    chosen->items_.pop_front();
-    if (item.work) {
-      item.work();
+  }
+}
+
+void LazyScheduler::drain() {
+  for (bool ran = true; ran;) {
+    try {
+      ran = run_one();
+    } catch (const std::exception&) {
     }
   }
+}
+
+bool LazyScheduler::run_one() {
+  std::vector<LazyStream*> runnable;
+  for (LazyStream* stream : streams_) {
+    if (stream->runnable()) {
+      runnable.push_back(stream);
+    }
+  }
+  if (runnable.empty()) {
+    return false;
+  }
+  LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
+  const LazyStream::Item item = std::move(chosen->items_.front());
+  chosen->items_.pop_front();
+  if (item.work) {
+    item.work();
+  }
+  return true;
 }
 
 LazyStream::LazyStream(LazyScheduler& scheduler) : CpuStream(false), scheduler_(scheduler) {

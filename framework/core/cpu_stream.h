@@ -78,9 +78,15 @@ class LazyScheduler {
   explicit LazyScheduler(uint64_t seed) : seed_(seed) {}
   /// Runs queued work until `done()`; throws when nothing can run any more.
   void run_until(const std::function<bool()>& done);
+  /// Runs all that can still run and drops what it throws: at the end, where queued frees must
+  /// happen behind work that failed.
+  void drain();
 
  private:
   friend class LazyStream;
+  /// One piece of work of a stream drawn among those that can go on; false when none can.
+  bool run_one();
+
   uint64_t seed_;
   uint64_t draws_ = 0;
   std::vector<LazyStream*> streams_;

@@ -22,6 +22,9 @@ RankContext::RankContext(const RankOptions& options, Backend& backend)
 RankContext::~RankContext() {
   // Frees that a lazy stream still holds must run; what failed has been reported at an earlier
   // wait.
+  if (scheduler_ != nullptr) {
+    scheduler_->drain();
+  }
   try {
     communication_ = nullptr;
     compute_->synchronize();
