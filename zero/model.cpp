@@ -1,11 +1,20 @@
 #include "zero/model.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace zerolab::zero {
 namespace {
 
 constexpr int64_t kElement = 4;  // bytes of fp32
+
+/// A parameter's name up to the last dot. One op makes the gradients of a module's parameters, so
+/// that their buckets are open together.
+std::string_view module_of(const LayoutParameter& parameter) {
+  const std::string_view name = parameter.name;
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(0, dot);
+}
 
 }  // namespace
 
@@ -30,15 +39,20 @@ int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options) 
     return 0;
   }
   int64_t ordinary = 0;
-  int64_t previous = 0;
   int64_t held = 0;
+  const Bucket* previous = nullptr;
   for (const Bucket& bucket : layout.buckets()) {
-    if (layout.parameters()[bucket.parameters.front()].own_bucket) {
+    const LayoutParameter& first = layout.parameters()[bucket.parameters.front()];
+    if (first.own_bucket) {
       held += bucket.numel;
       continue;
     }
-    ordinary = std::max(ordinary, bucket.numel + (options.overlap_comm ? previous : 0));
-    previous = bucket.numel;
+    const bool together =
+        previous != nullptr &&
+        (options.overlap_comm ||
+         module_of(layout.parameters()[previous->parameters.back()]) == module_of(first));
+    ordinary = std::max(ordinary, bucket.numel + (together ? previous->numel : 0));
+    previous = &bucket;
   }
   return (ordinary + held) * kElement;
 }

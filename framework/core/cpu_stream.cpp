@@ -125,22 +125,37 @@ void WorkerStream::wait(const Event& event) {
 
 void WorkerStream::synchronize() { record().synchronize(); }
 
-void LazyScheduler::run_until(const std::function<bool()>& done) {
+bool LazyScheduler::run_one() {
   std::vector<LazyStream*> runnable;
-  while (!done()) {
-    runnable.clear();
-    for (LazyStream* stream : streams_) {
-      if (stream->runnable()) {
-        runnable.push_back(stream);
-      }
+  for (LazyStream* stream : streams_) {
+    if (stream->runnable()) {
+      runnable.push_back(stream);
     }
-    require(!runnable.empty(), "stream",
+  }
+  if (runnable.empty()) {
+    return false;
+  }
+  LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
+  const LazyStream::Item item = std::move(chosen->items_.front());
+  chosen->items_.pop_front();
+  if (item.work) {
+    item.work();
+  }
+  return true;
+}
+
+void LazyScheduler::run_until(const std::function<bool()>& done) {
+  while (!done()) {
+    require(run_one(), "stream",
             "a wait can never end: every stream waits for an event that no work completes");
-    LazyStream* chosen = runnable[philox(seed_, 0, draws_++)[0] % runnable.size()];
-    const LazyStream::Item item = std::move(chosen->items_.front());
-    chosen->items_.pop_front();
-    if (item.work) {
-      item.work();
+  }
+}
+
+void LazyScheduler::run_all() {
+  for (bool more = true; more;) {
+    try {
+      more = run_one();
+    } catch (const std::exception&) {
     }
   }
 }

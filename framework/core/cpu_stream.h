@@ -78,9 +78,14 @@ class LazyScheduler {
   explicit LazyScheduler(uint64_t seed) : seed_(seed) {}
   /// Runs queued work until `done()`; throws when nothing can run any more.
   void run_until(const std::function<bool()>& done);
+  /// Runs all that can run, whatever it throws: at a rank's end, whose memory is freed by such work.
+  void run_all();
 
  private:
   friend class LazyStream;
+  /// False when nothing can run.
+  bool run_one();
+
   uint64_t seed_;
   uint64_t draws_ = 0;
   std::vector<LazyStream*> streams_;

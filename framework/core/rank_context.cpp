@@ -20,12 +20,10 @@ RankContext::RankContext(const RankOptions& options, Backend& backend)
 }
 
 RankContext::~RankContext() {
-  // Frees that a lazy stream still holds must run; what failed has been reported at an earlier
-  // wait.
-  try {
-    communication_ = nullptr;
-    compute_->synchronize();
-  } catch (const std::exception&) {
+  // Frees that lazy streams still hold must run, after the communication that they wait for; what
+  // failed has been reported at an earlier wait. A worker stream ends with its queue.
+  if (scheduler_ != nullptr) {
+    scheduler_->run_all();
   }
 }
 

@@ -32,11 +32,11 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
                             Stream& compute = dy.context().compute();
                             autograd::Destination dweight;
                             autograd::Destination dbias;
+                            if (gradients.needed(2)) {  // the earlier bucket's first
+                              dbias = gradients.destination(2);
+                            }
                             if (gradients.needed(1)) {
                               dweight = gradients.destination(1);
-                            }
-                            if (gradients.needed(2)) {
-                              dbias = gradients.destination(2);
                             }
                             if (dweight.tensor.defined() || dbias.tensor.defined()) {
                               backend.layer_norm_backward_parameters(

@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include "framework/comm/local.h"
+#include "framework/comm/meta.h"
 #include "framework/core/error.h"
 #include "framework/core/philox.h"
+#include "framework/meta/backend.h"
 #include "framework/onednn/backend.h"
 #include "framework/ops/mse.h"
 #include "framework/plain/backend.h"
@@ -30,34 +32,42 @@ std::string first_difference(const char* what, const std::vector<T>& a, const st
   return "";
 }
 
-Outcome run_rank(RankContext& context, Communicator& communicator, const ModelFactory& factory,
-                 const RunSetup& setup) {
+RankOptions options_of(const RunSetup& setup, int rank) {
+  return {.rank = rank,
+          .world_size = setup.world_size,
+          .threads = 1,
+          .poison = setup.engine.poison,
+          .streams = setup.streams,
+          .lazy_seed = setup.lazy_seed * 1000 + rank};
+}
+
+void on_engine(RankContext& context, Communicator& communicator, const ModelFactory& factory,
+               const RunSetup& setup, const std::function<void(EngineRank&)>& body) {
   const TestModel model = factory(context);
   const auto optimizer = optim::make_optimizer(setup.optimizer);
   zero::Engine engine(context, communicator, model.module->parameters(), *optimizer, setup.engine);
   const AbortOnUnwind abort_on_unwind(communicator);
+  EngineRank rank = {context, communicator, model, engine};
+  body(rank);
+}
+
+Outcome run_rank(EngineRank& rank, const RunSetup& setup) {
   Outcome outcome;
-  if (setup.inspect) {
-    setup.inspect(context, communicator, engine, 0);
-  }
-  const int64_t k = setup.engine.gradient_accumulation_steps;
-  for (int64_t step = 0; step < setup.steps; ++step) {
-    for (int64_t m = 0; m < k; ++m) {
-      engine.begin_micro_batch();
-      const int64_t first =
-          ((step * k + m) * communicator.size() + communicator.rank()) * setup.micro_batch;
-      engine.backward(model.loss(context, first, setup.micro_batch));
-      engine.end_micro_batch();
+  const auto inspect = [&](int step) {
+    if (setup.inspect) {
+      setup.inspect(rank.context, rank.communicator, rank.engine, step);
     }
-    const zero::StepResult result = engine.step({.learning_rate = setup.learning_rate});
+  };
+  inspect(0);
+  for (int step = 0; step < setup.steps; ++step) {
+    rank.accumulate(setup, step);
+    const zero::StepResult result = rank.engine.step({.learning_rate = setup.learning_rate});
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.gradient_norm);
-    if (setup.inspect) {
-      setup.inspect(context, communicator, engine, static_cast<int>(step) + 1);
-    }
+    inspect(step + 1);
   }
-  engine.wait_for_parameters();
-  for (const Parameter* parameter : model.module->parameters()) {
+  rank.engine.wait_for_parameters();
+  for (const Parameter* parameter : rank.model.module->parameters()) {
     const std::vector<float> values = parameter->value().to_host<float>();
     outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
   }
@@ -137,20 +147,41 @@ std::string RunSetup::to_string() const {
       streams == StreamMode::kLazy ? "lazy" : "immediate", lazy_seed);
 }
 
-Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup) {
+void EngineRank::accumulate(const RunSetup& setup, int64_t step) {
+  const int64_t k = setup.engine.gradient_accumulation_steps;
+  for (int64_t m = 0; m < k; ++m) {
+    engine.begin_micro_batch();
+    const int64_t first =
+        ((step * k + m) * communicator.size() + communicator.rank()) * setup.micro_batch;
+    engine.backward(model.loss(context, first, setup.micro_batch));
+    engine.end_micro_batch();
+  }
+}
+
+void on_engines(Backend& backend, const ModelFactory& model, const RunSetup& setup,
+                const std::function<void(EngineRank&)>& body) {
   LocalGroup group(setup.world_size, setup.timeout_s);
-  std::vector<Outcome> outcomes(setup.world_size);
   run_ranks(group, [&](int rank) {
-    RankContext context({.rank = rank,
-                         .world_size = setup.world_size,
-                         .threads = 1,
-                         .poison = setup.engine.poison,
-                         .streams = setup.streams,
-                         .lazy_seed = setup.lazy_seed * 1000 + rank},
-                        backend);
-    const std::unique_ptr<Communicator> communicator = group.communicator(context);
-    outcomes[rank] = run_rank(context, *communicator, model, setup);
+    RankContext context(options_of(setup, rank), backend);
+    const std::unique_ptr<Communicator> plain = group.communicator(context);
+    const std::unique_ptr<Communicator> wrapped =
+        setup.wrap_communicator ? setup.wrap_communicator(context, *plain) : nullptr;
+    on_engine(context, wrapped == nullptr ? *plain : *wrapped, model, setup, body);
   });
+}
+
+void on_meta_engine(const Backend& imitated, const ModelFactory& model, const RunSetup& setup,
+                    int rank, const std::function<void(EngineRank&)>& body) {
+  const std::unique_ptr<Backend> meta = make_meta_backend(imitated);
+  RankContext context(options_of(setup, rank), *meta);
+  const std::unique_ptr<Communicator> communicator = make_meta_communicator(context);
+  on_engine(context, *communicator, model, setup, body);
+}
+
+Outcome run(Backend& backend, const ModelFactory& model, const RunSetup& setup) {
+  std::vector<Outcome> outcomes(setup.world_size);
+  on_engines(backend, model, setup,
+             [&](EngineRank& rank) { outcomes[rank.communicator.rank()] = run_rank(rank, setup); });
   for (int rank = 1; rank < setup.world_size; ++rank) {
     const std::string found = difference(outcomes[rank], outcomes[0]);
     require(found.empty(), "test", "rank {} differs from rank 0: {}; {}", rank, found,

@@ -43,9 +43,30 @@ struct RunSetup {
   /// Called on every rank after construction and after each step (from 1); for what a test wants to
   /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
+  /// What the engine shall use in the communicator's place; none: the communicator itself.
+  std::function<std::unique_ptr<Communicator>(RankContext&, Communicator&)> wrap_communicator;
 
   std::string to_string() const;
 };
+
+/// What one rank has once its engine stands.
+struct EngineRank {
+  RankContext& context;
+  Communicator& communicator;
+  const TestModel& model;
+  zero::Engine& engine;
+
+  /// All micro-batches of step `step` (from 0), without the step itself.
+  void accumulate(const RunSetup& setup, int64_t step);
+};
+
+/// Runs `body` on every rank, with a model and an engine.
+void on_engines(Backend& backend, const ModelFactory& model, const RunSetup& setup,
+                const std::function<void(EngineRank&)>& body);
+
+/// A dry run of `rank`'s part on the meta backend, which stands for `imitated`, with no peers.
+void on_meta_engine(const Backend& imitated, const ModelFactory& model, const RunSetup& setup,
+                    int rank, const std::function<void(EngineRank&)>& body);
 
 struct Outcome {
   std::vector<double> losses;

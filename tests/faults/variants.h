@@ -1,0 +1,40 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "framework/plain/backend.h"
+#include "tests/equivalence/exact_model.h"
+
+namespace zerolab::test {
+
+/// `base` in {DDP, ZeRO-1, first ZeRO-1, ZeRO-2}, each without and with overlap.
+inline std::vector<RunSetup> stages_of(const RunSetup& base) {
+  std::vector<RunSetup> setups;
+  for (const bool overlap : {false, true}) {
+    for (const int stage : {0, 1, 2}) {
+      RunSetup setup = base;
+      setup.engine.stage = stage;
+      setup.engine.overlap_comm = overlap;
+      setups.push_back(setup);
+      if (stage == 1) {
+        setup.engine.reduce_scatter = false;
+        setups.push_back(setup);
+      }
+    }
+  }
+  return setups;
+}
+
+/// Every stage ends with the weights of a plain loop over all samples.
+inline void expect_exact(const ExactModel& model, const RunSetup& base) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  for (const RunSetup& setup : stages_of(base)) {
+    EXPECT_EQ(run(*backend, model.factory(), setup).weights, expected_weights(model, setup))
+        << setup.to_string();
+  }
+}
+
+}  // namespace zerolab::test
