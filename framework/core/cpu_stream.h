@@ -78,7 +78,8 @@ class LazyScheduler {
   explicit LazyScheduler(uint64_t seed) : seed_(seed) {}
   /// Runs queued work until `done()`; throws when nothing can run any more.
   void run_until(const std::function<bool()>& done);
-  /// Runs all that can run, whatever it throws: at a rank's end, whose memory is freed by such work.
+  /// Runs all that can run, whatever it throws: at a rank's end, whose memory is freed by such
+  /// work.
   void run_all();
 
  private:

@@ -303,8 +303,7 @@ TEST(Config, RefusesByNameSectionsThatAreNotBuilt) {
 }
 
 TEST(Config, ReadyFilesAreInOrder) {
-  const std::filesystem::path folder =
-      std::filesystem::path(SOURCE_FOLDER) / "configs";
+  const std::filesystem::path folder = std::filesystem::path(SOURCE_FOLDER) / "configs";
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     EXPECT_NO_THROW(load_config(file.path(), {"data.path=/dev/null"})) << file.path();
@@ -317,8 +316,7 @@ TEST(Config, TheDemosFilesAreDebians) {
   if (!std::filesystem::exists("/usr/share/games/fortunes")) {
     GTEST_SKIP() << "the package fortunes is not installed";
   }
-  const std::filesystem::path folder =
-      std::filesystem::path(SOURCE_FOLDER) / "configs";
+  const std::filesystem::path folder = std::filesystem::path(SOURCE_FOLDER) / "configs";
   EXPECT_EQ(load_config(folder / "demo.toml").train.train_batch_size, 8);
 }
 
