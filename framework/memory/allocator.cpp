@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +18,24 @@ constexpr int64_t kBlockAlignment = 64;
 constexpr int64_t kSmallestOnHugePages = int64_t{1} << 20;
 constexpr int kPoisonByte = 0xFF;  // all ones is a NaN in fp32 and fp64
 
-int64_t rounded(int64_t bytes) {
-  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+/// `aligned_alloc` asks for more than it keeps, so that a freed block is too small for the same
+/// request: the heap would grow at every step. Aligning by hand lets a block fit its own hole.
+void* take_aligned(int64_t bytes) {
+  void* start = std::malloc(bytes + kBlockAlignment);
+  if (start == nullptr) {
+    return nullptr;
+  }
+  // malloc aligns to 16 bytes, so at least 16 lie before the block: room for where it starts.
+  const auto address = reinterpret_cast<uintptr_t>(start);
+  auto* block = static_cast<std::byte*>(start) + kBlockAlignment - address % kBlockAlignment;
+  std::memcpy(block - sizeof(start), &start, sizeof(start));
+  return block;
+}
+
+void give_back(void* block) {
+  void* start = nullptr;
+  std::memcpy(&start, static_cast<std::byte*>(block) - sizeof(start), sizeof(start));
+  std::free(start);
 }
 
 /// Asks for huge pages under a large block: with small ones the address translation, not the
@@ -42,7 +59,7 @@ void* CpuAllocator::allocate(int64_t bytes, Category category, const Shape& shap
   if (bytes == 0) {
     return nullptr;
   }
-  void* block = std::aligned_alloc(kBlockAlignment, rounded(bytes));
+  void* block = take_aligned(bytes);
   if (block == nullptr) {
     ledger_.remove(category, bytes);
     fail("memory", "the system has no {} bytes of {} for a tensor {} of {}\n{}", bytes,
@@ -64,7 +81,7 @@ void CpuAllocator::free(void* block, int64_t bytes, Category category, Stream& s
     if (poison) {
       std::memset(block, kPoisonByte, bytes);
     }
-    std::free(block);
+    give_back(block);
   });
 }
 
