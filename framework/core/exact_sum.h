@@ -73,4 +73,22 @@ inline double round_exact_sum(std::span<int64_t> words) {
                     (top - 2) * 32 - 1126 - 1);
 }
 
+/// Adds one block of gradients to `words` (`kStatisticsWords`): `sum`, of the squares of `block`,
+/// or where that is not finite, its first element that is not. Element i of the block is `index` +
+/// i elsewhere; the smallest index is kept.
+inline void add_block(std::span<int64_t> words, std::span<const float> block, int64_t index,
+                      double sum) {
+  if (std::isfinite(sum)) {  // squares of fp32 cannot overflow fp64
+    add_exactly(words.first(kExactSumWords), sum);
+    return;
+  }
+  const auto bad =
+      std::find_if(block.begin(), block.end(), [](float g) { return !std::isfinite(g); });
+  index += bad - block.begin();
+  if (index < words[kFirstNonFiniteWord]) {
+    words[kFirstNonFiniteWord] = index;
+    words[kNonFiniteKindWord] = std::isnan(*bad) ? kNaN : kInfinity;
+  }
+}
+
 }  // namespace zerolab

@@ -26,18 +26,8 @@ struct Statistics {
 
   Statistics() { words[kFirstNonFiniteWord] = kAllFinite; }
 
-  void add_sum(const float* gradient, int64_t begin, int64_t end, int64_t base_index, double sum) {
-    if (std::isfinite(sum)) {  // squares of fp32 cannot overflow fp64
-      add_exactly({words.data(), kExactSumWords}, sum);
-      return;
-    }
-    const float* bad =
-        std::find_if(gradient + begin, gradient + end, [](float g) { return !std::isfinite(g); });
-    const int64_t index = base_index + (bad - gradient);
-    if (index < words[kFirstNonFiniteWord]) {
-      words[kFirstNonFiniteWord] = index;
-      words[kNonFiniteKindWord] = std::isnan(*bad) ? kNaN : kInfinity;
-    }
+  void add(const float* gradient, int64_t begin, int64_t end, int64_t base_index, double sum) {
+    add_block(words, {gradient + begin, gradient + end}, base_index + begin, sum);
   }
 };
 
@@ -90,13 +80,13 @@ void OnednnBackend::gradient_statistics(Stream& stream, const Tensor& gradient, 
               const auto sums = sums_of_squares(gradient + begin, block);
               for (int64_t lane = 0; lane < kLanes; ++lane) {
                 const int64_t at = begin + lane * block;
-                found.add_sum(gradient, at, at + block, base_index, sums[lane]);
+                found.add(gradient, at, at + block, base_index, sums[lane]);
               }
               first += kLanes;
             } else {
               const int64_t end = std::min(begin + block, numel);
-              found.add_sum(gradient, begin, end, base_index,
-                            sum_of_squares(gradient + begin, end - begin));
+              found.add(gradient, begin, end, base_index,
+                        sum_of_squares(gradient + begin, end - begin));
               ++first;
             }
           }

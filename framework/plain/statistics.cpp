@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "framework/core/exact_sum.h"
 #include "framework/plain/kernel.h"
@@ -17,17 +16,8 @@ void PlainBackend::gradient_statistics(Stream& stream, const Tensor& gradient, i
       for (int64_t i = begin; i < end; ++i) {
         sum += static_cast<double>(gradient[i]) * gradient[i];
       }
-      if (std::isfinite(sum)) {  // squares of fp32 cannot overflow fp64
-        add_exactly({words, kExactSumWords}, sum);
-        continue;
-      }
-      const float* bad =
-          std::find_if(gradient + begin, gradient + end, [](float g) { return !std::isfinite(g); });
-      const int64_t index = base_index + (bad - gradient);
-      if (index < words[kFirstNonFiniteWord]) {
-        words[kFirstNonFiniteWord] = index;
-        words[kNonFiniteKindWord] = std::isnan(*bad) ? kNaN : kInfinity;
-      }
+      add_block({words, kStatisticsWords}, {gradient + begin, gradient + end}, base_index + begin,
+                sum);
     }
   });
 }

@@ -67,10 +67,7 @@ Outcome run_rank(EngineRank& rank, const RunSetup& setup) {
     inspect(step + 1);
   }
   rank.engine.wait_for_parameters();
-  for (const Parameter* parameter : rank.model.module->parameters()) {
-    const std::vector<float> values = parameter->value().to_host<float>();
-    outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
-  }
+  outcome.weights = weights_of(rank.model.module->parameters());
   return outcome;
 }
 
@@ -134,6 +131,15 @@ ModelFactory tiny_mlp(std::vector<int64_t> sizes) {
           return ops::mse(model->forward(x), points(kDataKey + 1, sizes.back()));
         }};
   };
+}
+
+std::vector<float> weights_of(const std::vector<Parameter*>& parameters) {
+  std::vector<float> weights;
+  for (const Parameter* parameter : parameters) {
+    const std::vector<float> values = parameter->value().to_host<float>();
+    weights.insert(weights.end(), values.begin(), values.end());
+  }
+  return weights;
 }
 
 std::string RunSetup::to_string() const {

@@ -29,6 +29,9 @@ using ModelFactory = std::function<TestModel(RankContext&)>;
 ModelFactory tiny_gpt(bool tied);
 ModelFactory tiny_mlp(std::vector<int64_t> sizes);
 
+/// The parameters' values, one after another, without padding.
+std::vector<float> weights_of(const std::vector<Parameter*>& parameters);
+
 /// One run of the engine.
 struct RunSetup {
   int world_size = 1;

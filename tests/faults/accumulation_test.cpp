@@ -103,12 +103,7 @@ std::vector<float> plain_training(Backend& backend, const ModelFactory& factory,
                         sums[p], parameters[p]->value(), states[p]);
     }
   }
-  std::vector<float> weights;
-  for (const Parameter* parameter : parameters) {
-    const std::vector<float> values = parameter->value().to_host<float>();
-    weights.insert(weights.end(), values.begin(), values.end());
-  }
-  return weights;
+  return weights_of(parameters);
 }
 
 TEST(Faults, Row18_OneRankHasTheBitsOfPlainTraining) {

@@ -127,11 +127,7 @@ TEST(Faults, Row14_TwoLossesWithTwoBackwardsBeforeOneStep) {
         }
       }
       rank.engine.wait_for_parameters();
-      std::vector<float> weights;
-      for (const Parameter* parameter : rank.model.module->parameters()) {
-        const std::vector<float> values = parameter->value().to_host<float>();
-        weights.insert(weights.end(), values.begin(), values.end());
-      }
+      const std::vector<float> weights = weights_of(rank.model.module->parameters());
       EXPECT_EQ(weights, expected_weights(twice, setup)) << setup.to_string();
     });
   }

@@ -46,10 +46,7 @@ Watched train_and_evaluate(const ModelFactory& model, const RunSetup& setup, boo
       evaluate();
     }
     rank.engine.wait_for_parameters();
-    for (const Parameter* parameter : rank.model.module->parameters()) {
-      const std::vector<float> values = parameter->value().to_host<float>();
-      mine.weights.insert(mine.weights.end(), values.begin(), values.end());
-    }
+    mine.weights = weights_of(rank.model.module->parameters());
   });
   for (const Watched& rank : watched) {
     EXPECT_EQ(rank.evaluations, watched[0].evaluations) << setup.to_string();
@@ -137,11 +134,7 @@ TEST(Faults, Row30_AParametersOwnGradientMeansNothingToTheEngine) {
         rank.engine.step({.learning_rate = setup.learning_rate});
       }
       rank.engine.wait_for_parameters();
-      std::vector<float> weights;
-      for (const Parameter* parameter : rank.model.module->parameters()) {
-        const std::vector<float> values = parameter->value().to_host<float>();
-        weights.insert(weights.end(), values.begin(), values.end());
-      }
+      const std::vector<float> weights = weights_of(rank.model.module->parameters());
       EXPECT_EQ(weights, expected_weights(model, setup)) << setup.to_string();
     });
   }
@@ -168,12 +161,7 @@ TEST(Faults, Row30_AfterTheEngineParametersStandAlone) {
     }
     RunSetup one_step = setup;
     one_step.steps = 1;
-    std::vector<float> weights;
-    for (const Parameter* parameter : made.module->parameters()) {
-      const std::vector<float> values = parameter->value().to_host<float>();
-      weights.insert(weights.end(), values.begin(), values.end());
-    }
-    EXPECT_EQ(weights, expected_weights(model, one_step));
+    EXPECT_EQ(weights_of(made.module->parameters()), expected_weights(model, one_step));
     const Tensor loss = made.loss(context, 0, 1);
     const Tensor seed = Tensor::empty_like(loss);
     backend->fill(context.compute(), seed, 1.0);
