@@ -26,9 +26,9 @@ class ProfiledBackend final : public Backend {
     inner_.copy_to_host(source, out);
   }
   /// Part of a collective, which its communicator times.
-  void reduce_in_order(std::span<const float* const> sources, double divisor,
-                       std::span<float> out) override {
-    inner_.reduce_in_order(sources, divisor, out);
+  void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
+                       std::span<std::byte> out) override {
+    inner_.reduce_in_order(sources, dtype, divisor, out);
   }
   int64_t linear_workspace(const LinearCall& call) const override {
     return inner_.linear_workspace(call);

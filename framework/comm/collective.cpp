@@ -100,12 +100,12 @@ class Part {
     if (bytes == 0 || (size_ == 1 && divisor == 1.0)) {
       return;
     }
-    std::vector<const float*> sources;
+    std::vector<const std::byte*> sources;
     for (const Collective& call : calls_) {
-      sources.push_back(reinterpret_cast<const float*>(call.data + begin));
+      sources.push_back(call.data + begin);
     }
-    auto* out = reinterpret_cast<float*>(calls_[target].data + begin);
-    backend_.reduce_in_order(sources, divisor, {out, bytes / sizeof(float)});
+    backend_.reduce_in_order(sources, calls_[rank_].dtype, divisor,
+                             {calls_[target].data + begin, static_cast<size_t>(bytes)});
   }
 
   void copy(int source, int target, int64_t begin, int64_t bytes) {

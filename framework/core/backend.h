@@ -53,7 +53,8 @@ struct LinearCall {
   WeightLayout layout;
   bool bias;
   bool accumulate;
-  DType dtype;
+  DType dtype;      ///< of both factors
+  DType out_dtype;  ///< of the product
 
   bool operator==(const LinearCall&) const = default;
 };
@@ -63,7 +64,10 @@ struct LinearCall {
 ///
 /// Contract of every kernel: shapes and dtypes were checked by the caller (`ops/`); work is put on
 /// `stream` and may run later; tensors are read and written as whole contiguous ranges; all
-/// floating tensors of a call share one dtype; outputs do not alias inputs unless a line says so.
+/// floating tensors of a call share one dtype T; outputs do not alias inputs unless a line says so.
+/// Where T is bf16 or fp16, arithmetic is fp32 and a result is rounded once, when it is stored;
+/// statistics (mean, rstd, log_sum_exp) and losses with their gradients (dloss) are fp32; gradients
+/// of parameters (dweight, dbias, dtable, sum_rows' out) may be T or fp32.
 /// `accumulate`: add to the output instead of overwriting it, so that no zeroing pass is needed.
 /// Element bits do not depend on how a caller cuts spans, nor on the number of threads (matrix
 /// products aside: there, at a fixed number of threads).
@@ -86,9 +90,9 @@ class Backend {
 
   // --- elementwise ---
   virtual void fill(Stream& stream, const Tensor& out, double value) = 0;
-  /// Any dtype; same bytes.
+  /// Between equal dtypes (any) the same bytes; between floating dtypes a conversion, rounded once.
   virtual void copy(Stream& stream, const Tensor& source, const Tensor& out) = 0;
-  /// out += source.
+  /// out += source, of any two floating dtypes.
   virtual void accumulate(Stream& stream, const Tensor& source, const Tensor& out) = 0;
   /// out[i] = a[i] + b[i mod b.numel]; out may be a.
   virtual void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) = 0;
@@ -170,7 +174,8 @@ class Backend {
   virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
                             const Tensor& target, const Tensor& dprediction, bool accumulate) = 0;
 
-  // --- optimizer steps over flat fp32 spans, each element by itself ---
+  // --- optimizer steps over flat fp32 spans, each element by itself; the gradient may be of any
+  // floating dtype ---
   virtual void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
                      const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) = 0;
   /// `momentum_buffer` is undefined without momentum.
@@ -178,18 +183,19 @@ class Backend {
                    const Tensor& parameter, const Tensor& momentum_buffer) = 0;
 
   // --- gradient statistics (core/exact_sum.h) ---
-  /// Adds the squares of `gradient` (flat fp32) to `statistics` (int64, `kStatisticsWords`): each
-  /// block of `block` elements is summed in fp64 in element order, and the block sums are added
-  /// exactly. A non-finite element at i makes the first-non-finite word min(itself, base_index +
-  /// i), its kind word follow, and its block is left out.
+  /// Adds the squares of `gradient` (flat, of any floating dtype) to `statistics` (int64,
+  /// `kStatisticsWords`): each block of `block` elements is summed in fp64 in element order, and
+  /// the block sums are added exactly. A non-finite element at i makes the first-non-finite word
+  /// min(itself, base_index + i), its kind word follow, and its block is left out.
   virtual void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
                                    int64_t base_index, const Tensor& statistics) = 0;
 
   // --- collectives' arithmetic on one host (comm/local.h) ---
-  /// out[i] = (sources[0][i] + sources[1][i] + … in this order) / divisor, fp32, at once in the
-  /// calling thread. out may be one of the sources.
-  virtual void reduce_in_order(std::span<const float* const> sources, double divisor,
-                               std::span<float> out) = 0;
+  /// out[i] = (sources[0][i] + sources[1][i] + … in this order) / divisor, of fp32, bf16 or fp16
+  /// elements, computed in fp32 and rounded once; at once in the calling thread. out may be one of
+  /// the sources.
+  virtual void reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
+                               double divisor, std::span<std::byte> out) = 0;
 
   /// Bytes that a linear kernel takes from the ledger's workspace while it is launched. The meta
   /// backend asks the backend that it stands for.

@@ -4,17 +4,30 @@
 #include <cstdint>
 #include <string_view>
 
+#include "framework/core/half.h"
+
 namespace zerolab {
 
-/// Element types of tensors. fp64 exists for the plain backend's gradient checks.
-enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64 };
+/// Element types of tensors. fp64 exists for the plain backend's gradient checks; bf16 and fp16 are
+/// for storage, their arithmetic is done in fp32.
+enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBFloat16, kFloat16 };
 
+/// Bytes of an element.
 constexpr int64_t size_of(DType dtype) {
-  return dtype == DType::kFloat64 || dtype == DType::kInt64 ? 8 : 4;
+  constexpr int64_t kSizes[] = {4, 8, 4, 8, 2, 2};
+  return kSizes[static_cast<int>(dtype)];
+}
+
+constexpr bool is_floating(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kInt64; }
+
+/// What a kernel's statistics (means, log-sum-exps) and losses have beside tensors of `dtype`: fp32
+/// beside 16-bit ones, else the same.
+constexpr DType statistics_type(DType dtype) {
+  return size_of(dtype) == 2 ? DType::kFloat32 : dtype;
 }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[] = {"fp32", "fp64", "int32", "int64"};
+  constexpr std::string_view kNames[] = {"fp32", "fp64", "int32", "int64", "bf16", "fp16"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -35,6 +48,14 @@ struct DTypeOf<int32_t> {
 template <>
 struct DTypeOf<int64_t> {
   static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::kBFloat16;
+};
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::kFloat16;
 };
 
 }  // namespace zerolab

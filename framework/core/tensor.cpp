@@ -115,13 +115,19 @@ template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const fl
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const double>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int32_t>);
 template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const int64_t>);
+template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const BFloat16>);
+template Tensor Tensor::from_host(RankContext&, const Shape&, std::span<const Float16>);
 template std::vector<float> Tensor::to_host() const;
 template std::vector<double> Tensor::to_host() const;
 template std::vector<int32_t> Tensor::to_host() const;
 template std::vector<int64_t> Tensor::to_host() const;
+template std::vector<BFloat16> Tensor::to_host() const;
+template std::vector<Float16> Tensor::to_host() const;
 template void Tensor::copy_to_host(std::span<float>) const;
 template void Tensor::copy_to_host(std::span<double>) const;
 template void Tensor::copy_to_host(std::span<int32_t>) const;
 template void Tensor::copy_to_host(std::span<int64_t>) const;
+template void Tensor::copy_to_host(std::span<BFloat16>) const;
+template void Tensor::copy_to_host(std::span<Float16>) const;
 
 }  // namespace zerolab

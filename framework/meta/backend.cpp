@@ -35,20 +35,21 @@ class MetaBackend final : public Backend {
 
   void linear_forward(Stream&, const Tensor& x, const Tensor&, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override {
-    take_workspace(out.context(), {LinearCall::Pass::kForward, x.shape().rows(), x.shape().cols(),
-                                   out.shape().cols(), layout, bias.defined(), false, out.dtype()});
+    take_workspace(out.context(),
+                   {LinearCall::Pass::kForward, x.shape().rows(), x.shape().cols(),
+                    out.shape().cols(), layout, bias.defined(), false, x.dtype(), out.dtype()});
   }
   void linear_backward_input(Stream&, const Tensor& dy, const Tensor&, WeightLayout layout,
                              const Tensor& dx, bool accumulate) override {
     take_workspace(dx.context(),
                    {LinearCall::Pass::kBackwardInput, dy.shape().rows(), dx.shape().cols(),
-                    dy.shape().cols(), layout, false, accumulate, dx.dtype()});
+                    dy.shape().cols(), layout, false, accumulate, dy.dtype(), dx.dtype()});
   }
   void linear_backward_weight(Stream&, const Tensor& x, const Tensor& dy, WeightLayout layout,
                               const Tensor& dweight, bool accumulate) override {
     take_workspace(dweight.context(),
                    {LinearCall::Pass::kBackwardWeight, x.shape().rows(), x.shape().cols(),
-                    dy.shape().cols(), layout, false, accumulate, dweight.dtype()});
+                    dy.shape().cols(), layout, false, accumulate, x.dtype(), dweight.dtype()});
   }
   void sum_rows(Stream&, const Tensor&, const Tensor&, bool) override {}
 
@@ -77,7 +78,8 @@ class MetaBackend final : public Backend {
              const Tensor&) override {}
   void sgd(Stream&, const SgdArguments&, const Tensor&, const Tensor&, const Tensor&) override {}
   void gradient_statistics(Stream&, const Tensor&, int64_t, int64_t, const Tensor&) override {}
-  void reduce_in_order(std::span<const float* const>, double, std::span<float>) override {}
+  void reduce_in_order(std::span<const std::byte* const>, DType, double,
+                       std::span<std::byte>) override {}
 
   int64_t linear_workspace(const LinearCall& call) const override {
     return imitated_.linear_workspace(call);

@@ -32,7 +32,8 @@ void OnednnBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor
                            .layout = layout,
                            .bias = bias.defined(),
                            .accumulate = false,
-                           .dtype = out.dtype()};
+                           .dtype = x.dtype(),
+                           .out_dtype = out.dtype()};
   if (call.rows * call.in * call.out == 0) {
     PlainBackend::linear_forward(stream, x, weight, layout, bias, out);
     return;
@@ -49,7 +50,8 @@ void OnednnBackend::linear_backward_input(Stream& stream, const Tensor& dy, cons
                            .layout = layout,
                            .bias = false,
                            .accumulate = accumulate,
-                           .dtype = dx.dtype()};
+                           .dtype = dy.dtype(),
+                           .out_dtype = dx.dtype()};
   if (call.rows * call.in * call.out == 0) {
     PlainBackend::linear_backward_input(stream, dy, weight, layout, dx, accumulate);
     return;
@@ -67,7 +69,8 @@ void OnednnBackend::linear_backward_weight(Stream& stream, const Tensor& x, cons
                            .layout = layout,
                            .bias = false,
                            .accumulate = accumulate,
-                           .dtype = dweight.dtype()};
+                           .dtype = x.dtype(),
+                           .out_dtype = dweight.dtype()};
   if (call.rows * call.in * call.out == 0) {
     PlainBackend::linear_backward_weight(stream, x, dy, layout, dweight, accumulate);
     return;

@@ -83,8 +83,8 @@ class OnednnBackend final : public PlainBackend {
                            int64_t base_index, const Tensor& statistics) override;
 
   // --- collectives ---
-  void reduce_in_order(std::span<const float* const> sources, double divisor,
-                       std::span<float> out) override;
+  void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
+                       std::span<std::byte> out) override;
 
  private:
   /// Puts one product on `stream`, with its scratchpad from the workspace of out's rank.

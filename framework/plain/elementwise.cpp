@@ -27,9 +27,8 @@ T gelu_derivative(T x) {
 
 template <typename T>
 void fill_with(Stream& stream, const Tensor& out, double value) {
-  plain::launch(stream, [out = out.data<T>(), numel = out.numel(), value = static_cast<T>(value)] {
-    std::fill_n(out, numel, value);
-  });
+  plain::launch(stream, [out = out.data<T>(), numel = out.numel(),
+                         value = plain::rounded<T>(value)] { std::fill_n(out, numel, value); });
 }
 
 }  // namespace
@@ -44,6 +43,10 @@ void PlainBackend::fill(Stream& stream, const Tensor& out, double value) {
       return fill_with<int32_t>(stream, out, value);
     case DType::kInt64:
       return fill_with<int64_t>(stream, out, value);
+    case DType::kBFloat16:
+      return fill_with<BFloat16>(stream, out, value);
+    case DType::kFloat16:
+      return fill_with<Float16>(stream, out, value);
   }
 }
 

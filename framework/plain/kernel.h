@@ -1,5 +1,6 @@
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "framework/core/cpu_stream.h"
@@ -20,6 +21,29 @@ void with_float_type(DType dtype, Body&& body) {
     body(double{});
   } else {
     body(float{});
+  }
+}
+
+/// A number of the host as an element.
+template <typename T>
+T rounded(double value) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return BFloat16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// Calls `body` with a value of the C++ type of a `dtype` that reductions know.
+template <typename Body>
+void with_communicated_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return body(BFloat16{});
+    case DType::kFloat16:
+      return body(Float16{});
+    default:
+      return body(float{});
   }
 }
 

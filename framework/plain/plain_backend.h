@@ -88,8 +88,8 @@ class PlainBackend : public Backend {
                            int64_t base_index, const Tensor& statistics) override;
 
   // --- collectives ---
-  void reduce_in_order(std::span<const float* const> sources, double divisor,
-                       std::span<float> out) override;
+  void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
+                       std::span<std::byte> out) override;
 };
 
 }  // namespace zerolab

@@ -131,8 +131,15 @@ TEST_F(Onednn, LinearTakesItsScratchpadFromTheLedger) {
   const Tensor weight = rank.random(Shape{512, 768}, 2);
   const Tensor out = Tensor::empty(rank.context, Shape{256, 512}, DType::kFloat32);
   rank.backend->linear_forward(rank.stream(), x, weight, WeightLayout::kOutIn, Tensor(), out);
-  const LinearCall call = {LinearCall::Pass::kForward, 256,   768,   512,
-                           WeightLayout::kOutIn,       false, false, DType::kFloat32};
+  const LinearCall call = {LinearCall::Pass::kForward,
+                           256,
+                           768,
+                           512,
+                           WeightLayout::kOutIn,
+                           false,
+                           false,
+                           DType::kFloat32,
+                           DType::kFloat32};
   EXPECT_GT(rank.backend->linear_workspace(call), 0);
   EXPECT_EQ(rank.context.ledger().snapshot().peak_of(Category::kWorkspace),
             rank.backend->linear_workspace(call));
@@ -403,10 +410,12 @@ TEST_F(Onednn, SumsArePlainsToTheBitHoweverTheyAreCut) {
             rank.backend->add(rank.stream(), a.range(begin, n), b.range(begin, n),
                               sum.range(begin, n));
             rank.backend->accumulate(rank.stream(), a.range(begin, n), sum.range(begin, n));
-            const float* const sources[] = {mean.data<float>() + begin, a.data<float>() + begin,
-                                            b.data<float>() + begin};
-            rank.backend->reduce_in_order(
-                sources, 3.0, std::span(mean.data<float>() + begin, static_cast<size_t>(n)));
+            const auto bytes_of = [&](const Tensor& tensor) {
+              return tensor.range(begin, n).raw();
+            };
+            const std::byte* const sources[] = {bytes_of(mean), bytes_of(a), bytes_of(b)};
+            rank.backend->reduce_in_order(sources, DType::kFloat32, 3.0,
+                                          {bytes_of(mean), static_cast<size_t>(n) * sizeof(float)});
           });
           return Outputs{sum.to_host<float>(), mean.to_host<float>()};
         },

@@ -149,8 +149,12 @@ TEST_F(Plain, ReduceInOrderMayOverwriteASource) {
   std::vector<float> a = {1, 2};
   const std::vector<float> b = {5, 1};
   const std::vector<float> c = {3, 3};
-  const float* sources[] = {a.data(), b.data(), c.data()};
-  rank_.backend->reduce_in_order(sources, 3.0, a);
+  const auto bytes_of = [](const std::vector<float>& values) {
+    return std::as_bytes(std::span(values)).data();
+  };
+  const std::byte* const sources[] = {bytes_of(a), bytes_of(b), bytes_of(c)};
+  rank_.backend->reduce_in_order(sources, DType::kFloat32, 3.0,
+                                 std::as_writable_bytes(std::span(a)));
   EXPECT_EQ(a, (std::vector<float>{3, 2}));
 }
 
