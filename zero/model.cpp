@@ -66,11 +66,10 @@ CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions
       options.uses_reduce_scatter() ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce;
   CommunicationBytes result;
   for (const Bucket& bucket : layout.buckets()) {
-    result.gradients +=
-        reductions * bytes_sent_by(op, bucket.numel * kElement, rank, world_size, 0);
+    result.gradients += reductions * bytes_sent_by(op, bucket.numel, kElement, rank, world_size, 0);
     if (gathers) {
       result.parameters +=
-          bytes_sent_by(CollectiveOp::kAllGather, bucket.numel * kElement, rank, world_size, 0);
+          bytes_sent_by(CollectiveOp::kAllGather, bucket.numel, kElement, rank, world_size, 0);
     }
   }
   const int64_t legs = reductions * (op == CollectiveOp::kAllReduce ? 2 : 1) + (gathers ? 1 : 0);

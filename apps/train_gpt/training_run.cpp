@@ -150,7 +150,7 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
                         const std::atomic<bool>& stop) {
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config.launch);
-  LocalGroup group(ranks, config.comm.timeout_s);
+  LocalGroup group(ranks, {.timeout_s = config.comm.timeout_s});
   Board board(ranks);
   Reporter reporter(observer, board, ranks);
   try {

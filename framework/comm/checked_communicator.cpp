@@ -8,13 +8,14 @@ namespace {
 Collective collective(CollectiveOp op, const Tensor& buffer, const CommTag& tag) {
   require(buffer.defined(), "comm", "{} of an undefined tensor", name_of(op));
   return {
-      .op = op, .tag = tag, .dtype = buffer.dtype(), .bytes = buffer.bytes(), .data = buffer.raw()};
+      .op = op, .tag = tag, .dtype = buffer.dtype(), .numel = buffer.numel(), .data = buffer.raw()};
 }
 
 Collective reduction(CollectiveOp op, const Tensor& buffer, double divisor, const CommTag& tag) {
   Collective call = collective(op, buffer, tag);
   call.divisor = divisor;
-  require(call.dtype == DType::kFloat32, "comm", "{} adds in fp32; got {}", name_of(call),
+  require(call.dtype == DType::kFloat32 || size_of(call.dtype) == 2, "comm",
+          "{} cannot add these elements; got {}, expected fp32, bf16 or fp16", name_of(call),
           name_of(call.dtype));
   require(divisor > 0, "comm", "{} needs a positive divisor; got {}", name_of(call), divisor);
   return call;
@@ -23,10 +24,9 @@ Collective reduction(CollectiveOp op, const Tensor& buffer, double divisor, cons
 }  // namespace
 
 void CheckedCommunicator::check_slices(const Collective& call) const {
-  const int64_t numel = call.bytes / size_of(call.dtype);
-  require(numel % size_ == 0, "comm",
+  require(call.numel % size_ == 0, "comm",
           "{} needs {} equal slices, one a rank; got {} elements; pad the buffer", name_of(call),
-          size_, numel);
+          size_, call.numel);
 }
 
 void CheckedCommunicator::check_root(const Collective& call) const {
@@ -46,9 +46,18 @@ void CheckedCommunicator::reduce_scatter(Stream& stream, const Tensor& buffer, d
   run(stream, call);
 }
 
-void CheckedCommunicator::all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) {
-  const Collective call = collective(CollectiveOp::kAllGather, buffer, tag);
+void CheckedCommunicator::all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag,
+                                     const SlicePart& part) {
+  Collective call = collective(CollectiveOp::kAllGather, buffer, tag);
   check_slices(call);
+  const int64_t slice = call.numel / size_;
+  const int64_t numel = part.numel == -1 ? slice - part.begin : part.numel;
+  require(part.begin >= 0 && numel >= 0 && numel <= slice - part.begin, "comm",
+          "{}: no such part of a slice; got elements [{}, {}), expected a range within {} elements",
+          name_of(call), part.begin, part.begin + numel, slice);
+  if (numel < slice) {
+    call.part = {part.begin, numel};
+  }
   run(stream, call);
 }
 

@@ -16,7 +16,8 @@ class CheckedCommunicator : public Communicator {
   void all_reduce(Stream& stream, const Tensor& buffer, double divisor, const CommTag& tag) final;
   void reduce_scatter(Stream& stream, const Tensor& buffer, double divisor,
                       const CommTag& tag) final;
-  void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) final;
+  void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag,
+                  const SlicePart& part) final;
   void reduce(Stream& stream, const Tensor& buffer, int root, double divisor,
               const CommTag& tag) final;
   void broadcast(Stream& stream, const Tensor& buffer, int root, const CommTag& tag) final;

@@ -16,8 +16,14 @@ bool has_divisor(CollectiveOp op) {
 }
 
 std::string tag_text(const CommTag& tag) {
-  return tag.bucket < 0 ? std::string(name_of(tag.purpose))
-                        : fmt::format("{}, bucket {}", name_of(tag.purpose), tag.bucket);
+  std::string text(name_of(tag.purpose));
+  if (tag.bucket >= 0) {
+    text += fmt::format(", bucket {}", tag.bucket);
+  }
+  if (tag.about != nullptr) {
+    text += fmt::format(": {}", *tag.about);
+  }
+  return text;
 }
 
 /// One rank's part of a collective: the buffers of all, and who counts what.
@@ -45,7 +51,7 @@ class Part {
   }
 
   void reduce_scatter() {
-    const int64_t slice = calls_[rank_].bytes / size_;
+    const int64_t slice = bytes() / size_;
     sum_into(rank_, rank_ * slice, slice);
     for (int peer = 0; peer < size_; ++peer) {
       if (peer != rank_) {
@@ -55,29 +61,32 @@ class Part {
   }
 
   void all_gather() {
-    const int64_t slice = calls_[rank_].bytes / size_;
+    const Collective& call = calls_[rank_];
+    const int64_t slice = bytes() / size_;
+    const int64_t begin = call.part.begin * element();
+    const int64_t part = exchanged_numel(call, size_) / size_ * element();
     for (int peer = 0; peer < size_; ++peer) {
       if (peer != rank_) {
-        copy(peer, rank_, peer * slice, slice);
-        count(peer, rank_, slice);
+        copy(peer, rank_, peer * slice + begin, part);
+        count(peer, rank_, part);
       }
     }
   }
 
   /// Every rank adds a segment up for the root. Counted is what each link of the chain would carry.
   void reduce() {
-    const auto [begin, bytes] = segment();
-    sum_into(calls_[rank_].root, begin, bytes);
+    const auto [begin, length] = segment();
+    sum_into(calls_[rank_].root, begin, length);
     if (rank_ != calls_[rank_].root) {
-      count(rank_, (rank_ + 1) % size_, calls_[rank_].bytes);
+      count(rank_, (rank_ + 1) % size_, bytes());
     }
   }
 
   void broadcast() {
-    const Collective& call = calls_[rank_];
-    if (rank_ != call.root) {
-      copy(call.root, rank_, 0, call.bytes);
-      count((rank_ + size_ - 1) % size_, rank_, call.bytes);
+    const int root = calls_[rank_].root;
+    if (rank_ != root) {
+      copy(root, rank_, 0, bytes());
+      count((rank_ + size_ - 1) % size_, rank_, bytes());
     }
   }
 
@@ -87,12 +96,14 @@ class Part {
     int64_t bytes;
   };
 
+  int64_t element() const { return size_of(calls_[rank_].dtype); }
+  int64_t bytes() const { return calls_[rank_].numel * element(); }
+
   Bytes segment() const {
-    const int64_t element = size_of(calls_[rank_].dtype);
-    const int64_t numel = calls_[rank_].bytes / element;
+    const int64_t numel = calls_[rank_].numel;
     const int64_t begin = segment_begin(numel, rank_, size_);
     const int64_t end = segment_begin(numel, rank_ + 1, size_);
-    return {begin * element, (end - begin) * element};
+    return {begin * element(), (end - begin) * element()};
   }
 
   void sum_into(int target, int64_t begin, int64_t bytes) {
@@ -127,8 +138,12 @@ class Part {
 }  // namespace
 
 bool same_call(const Collective& a, const Collective& b) {
-  return a.op == b.op && a.tag == b.tag && a.dtype == b.dtype && a.bytes == b.bytes &&
-         a.root == b.root && a.divisor == b.divisor;
+  return a.op == b.op && a.tag == b.tag && a.dtype == b.dtype && a.numel == b.numel &&
+         a.part == b.part && a.root == b.root && a.divisor == b.divisor;
+}
+
+int64_t exchanged_numel(const Collective& call, int size) {
+  return call.part == SlicePart() ? call.numel : call.part.numel * size;
 }
 
 std::string name_of(const Collective& call) {
@@ -142,7 +157,11 @@ std::string describe(const Collective& call) {
     return name_of(call);
   }
   std::string text = fmt::format("{}({}, {} bytes of {}", name_of(call.op), tag_text(call.tag),
-                                 call.bytes, name_of(call.dtype));
+                                 call.numel * size_of(call.dtype), name_of(call.dtype));
+  if (call.part != SlicePart()) {
+    text += fmt::format(", elements [{}, {}) of each slice", call.part.begin,
+                        call.part.begin + call.part.numel);
+  }
   if (call.root >= 0) {
     text += fmt::format(", root {}", call.root);
   }

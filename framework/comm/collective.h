@@ -17,17 +17,21 @@ struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
   CommTag tag;
   DType dtype = DType::kFloat32;
-  int64_t bytes = 0;
+  int64_t numel = 0;     ///< of the whole buffer
+  SlicePart part = {};   ///< of all_gather; the default where it is all
   int root = -1;         ///< of reduce and broadcast
   double divisor = 1.0;  ///< of the reductions
   std::byte* data = nullptr;
 };
 
 bool same_call(const Collective& a, const Collective& b);
+/// Elements of the buffer that take part: all, or the parts of `size` slices.
+int64_t exchanged_numel(const Collective& call, int size);
 
-/// What errors call it: "all_gather(parameter, bucket 2)".
+/// What errors call it: "all_gather(parameter, bucket 2: h.0.ln_1.weight)".
 std::string name_of(const Collective& call);
-/// With all that must agree: "reduce(gradient, bucket 2, 64 bytes of fp32, root 1, divisor 4)".
+/// With all that must agree: "reduce(gradient, bucket 2: h.0.ln_1.weight, 64 bytes of fp32, root 1,
+/// divisor 4)".
 std::string describe(const Collective& call);
 
 /// Bytes that one rank has sent and received; counted by whoever moves them.

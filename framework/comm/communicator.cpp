@@ -11,7 +11,7 @@ std::string_view name_of(CollectiveOp op) {
 }
 
 std::string_view name_of(Purpose purpose) {
-  constexpr std::string_view kNames[] = {"gradient", "parameter", "control"};
+  constexpr std::string_view kNames[] = {"gradient", "parameter", "control", "state"};
   return kNames[static_cast<int>(purpose)];
 }
 
@@ -47,18 +47,18 @@ std::map<CommunicationLedger::Key, CommunicationLedger::Entry> CommunicationLedg
   return std::exchange(entries_, {});
 }
 
-int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root) {
+int64_t bytes_sent_by(CollectiveOp op, int64_t numel, int64_t element_bytes, int rank, int size,
+                      int root) {
   if (size == 1) {
     return 0;
   }
+  const int64_t bytes = numel * element_bytes;
   switch (op) {
     case CollectiveOp::kAllReduce: {
       // Everyone's segment but the own one goes out to be summed; then the own sum to everyone.
-      constexpr int64_t kElement = size_of(DType::kFloat32);
-      const int64_t numel = bytes / kElement;
       const int64_t segment =
           segment_begin(numel, rank + 1, size) - segment_begin(numel, rank, size);
-      return bytes + (size - 2) * segment * kElement;
+      return bytes + (size - 2) * segment * element_bytes;
     }
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllGather:

@@ -27,13 +27,32 @@ std::string_view name_of(CollectiveOp op);
 
 /// What a collective carries: part of its identity, compared between ranks, and the key of the
 /// ledger.
-enum class Purpose : uint8_t { kGradient, kParameter, kControl };
+enum class Purpose : uint8_t {
+  kGradient,
+  kParameter,
+  kControl,
+  kState  ///< optimizer state and master weights that are re-homed when the stage changes
+};
 std::string_view name_of(Purpose purpose);
 struct CommTag {
   Purpose purpose = Purpose::kControl;
   int bucket = -1;
+  /// The parameters that it carries, for error messages only; null: not told. Shared, since a
+  /// stream may hold the verb longer than its caller lives.
+  std::shared_ptr<const std::string> about = nullptr;
 
-  bool operator==(const CommTag&) const = default;
+  /// Ranks must agree on purpose and bucket; `about` is not compared.
+  bool operator==(const CommTag& other) const {
+    return purpose == other.purpose && bucket == other.bucket;
+  }
+};
+
+/// The elements [begin, begin + numel) of each slice of a buffer; numel -1: to the slice's end.
+struct SlicePart {
+  int64_t begin = 0;
+  int64_t numel = -1;
+
+  bool operator==(const SlicePart&) const = default;
 };
 
 /// Counts of one rank, by op and purpose.
@@ -76,19 +95,26 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Every rank ends with the sum of all buffers divided by `divisor`, in place. fp32.
+  /// Every rank ends with the sum of all buffers divided by `divisor`, in place. fp32, bf16 or
+  /// fp16, as in all reductions.
   virtual void all_reduce(Stream& stream, const Tensor& buffer, double divisor,
                           const CommTag& tag) = 0;
   /// buffer has size() equal slices; rank r's slice becomes the sum of everyone's slice r over
-  /// `divisor`, in place. The other slices keep their bytes, which mean nothing any more. fp32;
-  /// throws unless size() divides numel.
+  /// `divisor`, in place. The other slices keep their bytes, which mean nothing any more. Throws
+  /// unless size() divides numel.
   virtual void reduce_scatter(Stream& stream, const Tensor& buffer, double divisor,
                               const CommTag& tag) = 0;
-  /// buffer has size() equal slices; slice r of every buffer becomes rank r's slice, in place. Any
-  /// dtype.
-  virtual void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) = 0;
+  /// buffer has size() equal slices; `part` of slice r of every buffer becomes that of rank r, in
+  /// place; nothing else is touched or sent. Any dtype. An empty part is still a call; throws
+  /// unless the part lies within a slice.
+  virtual void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag,
+                          const SlicePart& part) = 0;
+  /// Of whole slices.
+  void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) {
+    all_gather(stream, buffer, tag, SlicePart());
+  }
   /// `root`'s buffer becomes the sum of all over `divisor`; the others' keep their bytes. A
-  /// pipelined chain. fp32.
+  /// pipelined chain.
   virtual void reduce(Stream& stream, const Tensor& buffer, int root, double divisor,
                       const CommTag& tag) = 0;
   /// Every buffer becomes `root`'s. Any dtype.
@@ -133,10 +159,12 @@ class AbortOnUnwind {
 /// that of `rank` begins, and where that of `rank - 1` ends.
 constexpr int64_t segment_begin(int64_t numel, int rank, int size) { return numel * rank / size; }
 
-/// What a rank sends for one verb on `bytes` of buffer among `size` ranks (a ring's volume, which
-/// is optimal for all_reduce, reduce_scatter and all_gather): the formula that counted bytes are
-/// held against, and what dry runs count. `reduce` and `broadcast` are chains along the ranks that
-/// end at, or begin with, `root`: all but the last in the chain send the buffer once.
-int64_t bytes_sent_by(CollectiveOp op, int64_t bytes, int rank, int size, int root);
+/// Bytes that a rank sends for one verb on `numel` elements of `element_bytes` each among `size`
+/// ranks (a ring's volume, which is optimal for all_reduce, reduce_scatter and all_gather): the
+/// formula that counted bytes are held against, and what dry runs count. For an all_gather of a
+/// part, `numel` is that of all slices' parts. `reduce` and `broadcast` are chains along the ranks
+/// that end at, or begin with, `root`: all but the last in the chain send the buffer once.
+int64_t bytes_sent_by(CollectiveOp op, int64_t numel, int64_t element_bytes, int rank, int size,
+                      int root);
 
 }  // namespace zerolab

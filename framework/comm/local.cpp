@@ -14,10 +14,11 @@ constexpr double kLongestTimeout = 1e8;  // seconds; more would overflow the clo
 
 }  // namespace
 
-LocalGroup::LocalGroup(int size, double timeout_s) {
+LocalGroup::LocalGroup(int size, const LocalOptions& options) {
   require(size >= 1, "comm", "a group needs at least one rank; got {}", size);
-  require(timeout_s > 0, "comm", "comm.timeout_s must be positive; got {}", timeout_s);
-  rendezvous_ = std::make_unique<Rendezvous>(size, std::min(timeout_s, kLongestTimeout));
+  require(options.timeout_s > 0, "comm", "comm.timeout_s must be positive; got {}",
+          options.timeout_s);
+  rendezvous_ = std::make_unique<Rendezvous>(size, std::min(options.timeout_s, kLongestTimeout));
 }
 
 LocalGroup::~LocalGroup() = default;

@@ -10,12 +10,20 @@ namespace zerolab {
 
 class Rendezvous;
 
+/// How the ranks of a `LocalGroup` meet, and the network that they pretend to have.
+struct LocalOptions {
+  double timeout_s = 300.0;     ///< how long a rank waits for a silent peer before it ends the run
+  double bandwidth_gbps = 0.0;  ///< 1e9 bits a second in each direction; 0: as fast as memory
+  double latency_us = 0.0;      ///< of each round of a collective
+  double jitter_us = 0.0;       ///< a rank comes up to so much late to each collective
+  uint64_t jitter_seed = 0;
+};
+
 /// What the ranks of one process share: a slot for each one's call, the barriers, and the abort
 /// flag. A failed group stays failed.
 class LocalGroup {
  public:
-  /// `timeout_s`: how long a rank waits for a silent peer before it ends the run.
-  explicit LocalGroup(int size, double timeout_s = 300.0);
+  explicit LocalGroup(int size, const LocalOptions& options = {});
   ~LocalGroup();
 
   int size() const;

@@ -13,7 +13,9 @@ namespace {
 // them for all, and the second barrier falls away.
 constexpr int64_t kMovedByLast = 16 << 10;
 
-bool has_second_barrier(const Collective& call) { return call.bytes > kMovedByLast; }
+bool has_second_barrier(const Collective& call) {
+  return call.numel * size_of(call.dtype) > kMovedByLast;
+}
 
 std::string list_of_ranks(const std::vector<bool>& chosen) {
   std::vector<int> ranks;

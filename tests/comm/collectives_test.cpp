@@ -155,7 +155,8 @@ TEST(CollectiveSums, OfIntegersAreRefusedButIntegersAreGathered) {
     EXPECT_EQ(buffer.to_host<int64_t>(), (std::vector<int64_t>{10, 11}));
     EXPECT_EQ(
         error_of([&] { communicator.all_reduce(context.compute(), buffer, 1.0, kGradientTag); }),
-        "[comm] all_reduce(gradient, bucket 3) adds in fp32; got int64");
+        "[comm] all_reduce(gradient, bucket 3) cannot add these elements; got int64, expected "
+        "fp32, bf16 or fp16");
   });
 }
 
@@ -179,7 +180,7 @@ TEST(CollectiveArguments, AreCheckedBeforeAnyPeerIsInvolved) {
 
 TEST(Groups, RefuseWhatCannotBe) {
   EXPECT_NE(error_of([] { LocalGroup(0); }), "");
-  EXPECT_NE(error_of([] { LocalGroup(2, 0.0); }), "");
+  EXPECT_NE(error_of([] { LocalGroup(2, {.timeout_s = 0.0}); }), "");
   const std::unique_ptr<Backend> backend = make_plain_backend();
   LocalGroup group(2);
   RankContext stranger({.rank = 0, .world_size = 3}, *backend);

@@ -262,7 +262,7 @@ TEST(Silence, EndsByTheTimeoutWithTheMissingRanks) {
           }
           gather(context, communicator, context.communication());
         },
-        {.streams = mode, .timeout_s = 0.3});
+        {.streams = mode, .group = {.timeout_s = 0.3}});
     expect_on_every_rank(outcome,
                          "[comm] ranks 1, 3 did not arrive at all_gather(parameter, bucket 2) "
                          "within 0.3 s; a rank that is only slow needs a longer comm.timeout_s");

@@ -55,7 +55,7 @@ TEST_P(CountedBytes, EqualTheFormulaAndTheDryRun) {
       const auto dry_entry = dry->ledger().entries().at({op, Purpose::kGradient});
       EXPECT_EQ(entry.calls, 1);
       EXPECT_EQ(dry_entry.calls, 1);
-      EXPECT_EQ(entry.bytes_sent, bytes_sent_by(op, bytes, rank, ranks(), root));
+      EXPECT_EQ(entry.bytes_sent, bytes_sent_by(op, bytes / 4, 4, rank, ranks(), root));
       EXPECT_EQ(entry.bytes_sent, dry_entry.bytes_sent);
       EXPECT_EQ(entry.bytes_received, dry_entry.bytes_received) << name_of(op) << rank;
       sent += entry.bytes_sent;
@@ -72,14 +72,14 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CountedBytes,
                                           testing::Values(0, 1, 5, 101, 9001)));
 
 TEST(BytesSent, AreARingsVolumePerRankWhereTheBufferDivides) {
-  constexpr int64_t kBytes = 4 * 840;
+  constexpr int64_t kNumel = 840;
   for (const int size : {2, 3, 4, 5, 7, 8}) {
     for (int rank = 0; rank < size; ++rank) {
-      const int64_t leg = kBytes / size * (size - 1);
-      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllReduce, kBytes, rank, size, -1), 2 * leg);
-      EXPECT_EQ(bytes_sent_by(CollectiveOp::kReduceScatter, kBytes, rank, size, -1), leg);
-      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllGather, kBytes, rank, size, -1), leg);
-      EXPECT_EQ(bytes_sent_by(CollectiveOp::kBarrier, 0, rank, size, -1), 0);
+      const int64_t leg = kNumel * 4 / size * (size - 1);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllReduce, kNumel, 4, rank, size, -1), 2 * leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kReduceScatter, kNumel, 4, rank, size, -1), leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kAllGather, kNumel, 4, rank, size, -1), leg);
+      EXPECT_EQ(bytes_sent_by(CollectiveOp::kBarrier, 0, 4, rank, size, -1), 0);
     }
   }
 }

@@ -15,21 +15,21 @@
 
 namespace zerolab {
 
-inline constexpr CommTag kGradientTag = {Purpose::kGradient, 3};
-inline constexpr CommTag kParameterTag = {Purpose::kParameter, 0};
+inline const CommTag kGradientTag = {Purpose::kGradient, 3};
+inline const CommTag kParameterTag = {Purpose::kParameter, 0};
 
 using RankBody = std::function<void(RankContext& context, Communicator& communicator)>;
 
 struct RanksOptions {
   StreamMode streams = StreamMode::kImmediate;
   uint64_t lazy_seed = 0;
-  double timeout_s = 60;
+  LocalOptions group = {.timeout_s = 60};
 };
 
 /// Runs `body` on `size` ranks of the plain backend.
 inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
-  LocalGroup group(size, options.timeout_s);
+  LocalGroup group(size, options.group);
   run_ranks(group, [&](int rank) {
     // Each rank draws its own order: no rank may depend on another's.
     RankContext context({.rank = rank,

@@ -166,7 +166,7 @@ void EngineRank::accumulate(const RunSetup& setup, int64_t step) {
 
 void on_engines(Backend& backend, const ModelFactory& model, const RunSetup& setup,
                 const std::function<void(EngineRank&)>& body) {
-  LocalGroup group(setup.world_size, setup.timeout_s);
+  LocalGroup group(setup.world_size, {.timeout_s = setup.timeout_s});
   run_ranks(group, [&](int rank) {
     RankContext context(options_of(setup, rank), backend);
     const std::unique_ptr<Communicator> plain = group.communicator(context);

@@ -31,9 +31,10 @@ class SlowCommunicator final : public Communicator {
     slow_down(stream);
     inner_.reduce_scatter(stream, buffer, divisor, tag);
   }
-  void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag) override {
+  void all_gather(Stream& stream, const Tensor& buffer, const CommTag& tag,
+                  const SlicePart& part) override {
     slow_down(stream);
-    inner_.all_gather(stream, buffer, tag);
+    inner_.all_gather(stream, buffer, tag, part);
   }
   void reduce(Stream& stream, const Tensor& buffer, int root, double divisor,
               const CommTag& tag) override {
