@@ -1,57 +1,32 @@
 #include "zero/engine.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "framework/autograd/node.h"
+#include "framework/comm/agreement.h"
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/exact_sum.h"
+#include "framework/core/hash.h"
 
 namespace zerolab::zero {
 namespace {
 
-std::vector<Parameter*> trainable(const std::vector<Parameter*>& parameters) {
-  std::vector<Parameter*> result;
-  for (Parameter* parameter : parameters) {
-    if (!parameter->frozen()) {
-      require(parameter->value().dtype() == DType::kFloat32, "zero",
-              "{} is of {}; the engine trains fp32 parameters", parameter->name(),
-              name_of(parameter->value().dtype()));
-      result.push_back(parameter);
-    }
-  }
-  require(!result.empty(), "zero", "the model has no parameter to train; unfreeze one");
-  return result;
-}
-
-Layout make_layout(const std::vector<Parameter*>& parameters, int world_size,
-                   EngineOptions& options) {
-  std::vector<LayoutParameter> infos;
-  int64_t num_params = 0;
+EngineOptions checked(EngineOptions options, const std::vector<Parameter*>& parameters) {
+  require(!parameters.empty(), "zero", "the model has no parameter");
+  const Parameter& first = *parameters.front();
+  const DType dtype = first.value().dtype();
+  require(is_floating(dtype) && dtype != DType::kFloat64, "zero",
+          "{} is of {}; the engine trains fp32, bf16 or fp16", first.name(), name_of(dtype));
   for (const Parameter* parameter : parameters) {
-    infos.push_back({parameter->name(), parameter->numel(), parameter->used_twice()});
-    num_params += parameter->numel();
+    require(parameter->value().dtype() == dtype, "zero",
+            "parameters must have one dtype; got {} of {} and {} of {}", first.name(),
+            name_of(dtype), parameter->name(), name_of(parameter->value().dtype()));
   }
-  if (options.reduce_bucket_size == 0) {
-    options.reduce_bucket_size = auto_bucket_size(num_params);
-  }
-  return Layout(std::move(infos), {.world_size = world_size,
-                                   .bucket_size = options.reduce_bucket_size,
-                                   .alignment = options.alignment});
-}
-
-/// One rank's words of the control collective: its gradient statistics, then these, then one fp32
-/// loss a micro-batch.
-constexpr int kTokensWord = kStatisticsWords;
-constexpr int kStopWord = kStatisticsWords + 1;
-constexpr int kLossWord = kStatisticsWords + 2;
-
-int64_t control_words(const EngineOptions& options) {
-  return kLossWord + (options.gradient_accumulation_steps + 1) / 2;
+  options.parameter_dtype = dtype;
+  options.check();
+  return options;
 }
 
 }  // namespace
@@ -61,31 +36,16 @@ Engine::Engine(RankContext& context, Communicator& communicator,
                const EngineOptions& options)
     : context_(context),
       communicator_(communicator),
-      options_(options),
-      parameters_(trainable(parameters)),
-      layout_(make_layout(parameters_, communicator.size(), options_)) {
-  const Partitioning partitioned = partitioning_of(options_.stage);
-  flatten_parameters();
-  {
-    const CategoryScope scope(context_, Category::kGradients);
-    gradients_ = Tensor::empty(
-        context_, Shape{partitioned.gradients ? layout_.partition_numel() : layout_.flat_numel()},
-        DType::kFloat32);
-  }
-  {
-    const CategoryScope scope(context_, Category::kControl);
-    control_ = Tensor::zeros(context_, Shape{communicator_.size() * control_words(options_)},
-                             DType::kInt64);
-  }
-  compare_layouts();
-  reducer_ =
-      std::make_unique<GradientReducer>(context_, communicator_, layout_, options_, gradients_);
-  buckets_ =
-      std::make_unique<GradientBuckets>(context_, layout_, options_, parameters_,
-                                        options_.buffered() ? Tensor() : gradients_, *reducer_);
-  optimizer_ =
-      std::make_unique<PartitionedOptimizer>(context_, communicator_, layout_, options_, optimizer,
-                                             parameters_, flat_parameters_, gradients_);
+      all_parameters_(parameters),
+      rule_(optimizer),
+      wanted_bucket_size_(options.reduce_bucket_size),
+      options_(checked(options, parameters)),
+      scaler_(options.loss_scale),
+      control_(context, communicator, options.gradient_accumulation_steps) {
+  take_parameters();
+  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
+                                                      rule_, parameters_, flat_parameters_);
+  make_gradients();
 }
 
 Engine::~Engine() {
@@ -98,34 +58,83 @@ Engine::~Engine() {
   }
 }
 
-void Engine::flatten_parameters() {
+void Engine::take_parameters() {
+  parameters_.clear();
+  std::vector<LayoutParameter> infos;
+  int64_t num_params = 0;
+  for (Parameter* parameter : all_parameters_) {
+    if (!parameter->frozen()) {
+      parameters_.push_back(parameter);
+      infos.push_back({parameter->name(), parameter->numel(), parameter->used_twice()});
+      num_params += parameter->numel();
+    }
+  }
+  require(!parameters_.empty(), "zero", "the model has no parameter to train; unfreeze one");
+  options_.reduce_bucket_size =
+      wanted_bucket_size_ == 0 ? auto_bucket_size(num_params) : wanted_bucket_size_;
+  layout_ = std::make_unique<const Layout>(std::move(infos),
+                                           LayoutOptions{.kind = options_.layout,
+                                                         .world_size = communicator_.size(),
+                                                         .bucket_size = options_.reduce_bucket_size,
+                                                         .alignment = options_.alignment});
+  compare_with_peers();
+
   const CategoryScope scope(context_, Category::kParameters);
-  flat_parameters_ = Tensor::zeros(context_, Shape{layout_.flat_numel()}, DType::kFloat32);
+  flat_parameters_ =
+      Tensor::zeros(context_, Shape{layout_->flat_numel()}, options_.parameter_dtype);
   for (size_t index = 0; index < parameters_.size(); ++index) {
-    const ParameterRange& range = layout_.ranges()[index];
+    const ParameterRange& range = layout_->ranges()[index];
     const Tensor home = flat_parameters_.range(range.offset, range.numel);
     context_.backend().copy(context_.compute(), parameters_[index]->value(), home);
     parameters_[index]->rehome(home);
   }
 }
 
-void Engine::compare_layouts() {
-  const auto mine = static_cast<int64_t>(layout_.hash());
-  std::vector<int64_t> hashes(communicator_.size());
-  hashes[communicator_.rank()] = mine;
-  const CategoryScope scope(context_, Category::kControl);
-  const Tensor all =
-      Tensor::from_host(context_, Shape{communicator_.size()}, std::span<const int64_t>(hashes));
-  communicator_.all_gather(context_.compute(), all, {.purpose = Purpose::kControl, .bucket = -1});
-  hashes = all.to_host<int64_t>();
-  for (int rank = 0; rank < communicator_.size(); ++rank) {
-    require(hashes[rank] == mine || !context_.backend().computes(), "zero",
-            "rank {} has another layout than rank {}; got hash {:016x}, expected {:016x}: model, "
-            "world size, "
-            "reduce_bucket_size and frozen parameters must be the same on every rank",
-            rank, communicator_.rank(), static_cast<uint64_t>(hashes[rank]),
-            static_cast<uint64_t>(mine));
+void Engine::make_gradients() {
+  gradients_ = std::make_unique<GradientHome>(context_, *layout_, options_);
+  reducer_ =
+      std::make_unique<GradientReducer>(context_, communicator_, *layout_, options_, *gradients_);
+  buckets_ = std::make_unique<GradientBuckets>(context_, *layout_, options_, parameters_,
+                                               *gradients_, *reducer_);
+}
+
+void Engine::release_gradients() {
+  reducer_->retire_all();
+  buckets_.reset();
+  reducer_.reset();
+  gradients_.reset();
+}
+
+void Engine::compare_with_peers() {
+  const auto found = find_disagreement(context_, communicator_, {options_.hash(), layout_->hash()});
+  if (!found.has_value()) {
+    return;
   }
+  require(found->index != 0, "zero",
+          "rank {} was configured differently from rank 0; every rank must be given the same "
+          "configuration",
+          found->rank);
+  fail("zero",
+       "rank {} has another layout than rank 0: model, world size, reduce_bucket_size and frozen "
+       "parameters must be the same on every rank",
+       found->rank);
+}
+
+void Engine::compare_parameters() {
+  wait_for_parameters();
+  context_.compute().synchronize();
+  std::vector<uint64_t> hashes;
+  for (const Parameter* parameter : all_parameters_) {
+    std::string bytes(parameter->value().bytes(), '\0');
+    context_.backend().copy_to_host(parameter->value(), std::as_writable_bytes(std::span(bytes)));
+    hashes.push_back(hash_of(bytes));
+  }
+  const auto found = find_disagreement(context_, communicator_, hashes);
+  require(!found.has_value(), "zero",
+          "after step {} the ranks no longer agree: {} on rank {} differs from rank 0's "
+          "(debug.hash_every = {})",
+          attempts_, found ? all_parameters_[found->index]->name() : "", found ? found->rank : 0,
+          options_.hash_every);
 }
 
 void Engine::begin_micro_batch() {
@@ -133,6 +142,14 @@ void Engine::begin_micro_batch() {
   require(micro_batch_ < options_.gradient_accumulation_steps, "zero",
           "step() is due; got micro-batch {}, expected {} a step", micro_batch_ + 1,
           options_.gradient_accumulation_steps);
+  size_t trained = 0;
+  for (const Parameter* parameter : all_parameters_) {
+    const bool known = trained < parameters_.size() && parameters_[trained] == parameter;
+    require(known != parameter->frozen(), "zero",
+            "{} was {} after the engine was made; call refresh_parameters() between steps",
+            parameter->name(), known ? "frozen" : "unfrozen");
+    trained += known ? 1 : 0;
+  }
   in_micro_batch_ = true;
   loss_recorded_ = false;
   buckets_->begin_micro_batch(micro_batch_, options_.gradient_accumulation_steps);
@@ -140,21 +157,12 @@ void Engine::begin_micro_batch() {
 
 void Engine::backward(const Tensor& loss, bool final_one) {
   require(in_micro_batch_, "zero", "backward() outside begin_micro_batch() … end_micro_batch()");
-  Backend& backend = context_.backend();
-  const int64_t words = control_words(options_);
-  const Tensor losses = control_.range(communicator_.rank() * words + kLossWord, words - kLossWord)
-                            .reinterpret(DType::kFloat32);
-  const Tensor slot = losses.range(micro_batch_, 1);
-  if (loss_recorded_) {
-    backend.accumulate(context_.compute(), loss.view(Shape{1}), slot);
-  } else {
-    backend.copy(context_.compute(), loss.view(Shape{1}), slot);
-  }
+  control_.add_loss(micro_batch_, loss, !loss_recorded_);
   loss_recorded_ = true;
-
   buckets_->begin_backward(final_one);
   const Tensor seed = Tensor::empty_like(loss);
-  backend.fill(context_.compute(), seed, 1.0 / options_.gradient_accumulation_steps);
+  context_.backend().fill(context_.compute(), seed,
+                          scaler_.scale() / options_.gradient_accumulation_steps);
   autograd::backward(loss, seed);
 }
 
@@ -164,7 +172,7 @@ void Engine::end_micro_batch() {
   buckets_->end_micro_batch();
   in_micro_batch_ = false;
   ++micro_batch_;
-  if (options_.buffered()) {
+  if (options_.reduces_each_micro_batch()) {
     reducer_->retire_all();
   }
 }
@@ -174,18 +182,13 @@ StepResult Engine::step(const StepArguments& arguments) {
           "step() after {} of {} micro-batches", micro_batch_,
           options_.gradient_accumulation_steps);
   micro_batch_ = 0;
+  ++attempts_;
   reducer_->retire_all();
   wait_for_parameters();
-  const StepResult result = exchange_control(arguments);
+  const StepResult result = agree(arguments);
   if (result.skipped.has_value()) {
     ++skipped_in_a_row_;
-    require(skipped_in_a_row_ <= options_.max_skipped_steps, "zero",
-            "{} steps in a row had gradients that are not finite; the last: {} at {}[{}], owned by "
-            "rank {}; lower "
-            "optimizer.lr, set optimizer.gradient_clipping, or look for bad data "
-            "(train.max_skipped_steps = {})",
-            skipped_in_a_row_, result.skipped->kind, result.skipped->parameter,
-            result.skipped->index, result.skipped->owner_rank, options_.max_skipped_steps);
+    give_up_if_hopeless(*result.skipped);
   } else {
     skipped_in_a_row_ = 0;
     ++updates_;
@@ -196,14 +199,110 @@ StepResult Engine::step(const StepArguments& arguments) {
     }
     {
       const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "update");
-      optimizer_->update(arguments.learning_rate, updates_, scale);
+      optimizer_->update(*gradients_, {.learning_rate = arguments.learning_rate,
+                                       .step = updates_,
+                                       .gradient_scale = scale / result.loss_scale});
     }
     optimizer_->gather_parameters();
   }
+  scaler_.update(result.skipped.has_value());
   if (options_.poison) {
-    optimizer_->poison_gradients();
+    optimizer_->poison_gradients(*gradients_);
+    reducer_->clear_local_statistics();
+  }
+  if (options_.hash_every > 0 && attempts_ % options_.hash_every == 0) {
+    compare_parameters();
   }
   return result;
+}
+
+StepResult Engine::agree(const StepArguments& arguments) {
+  {
+    const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "norm");
+    optimizer_->gradient_statistics(*gradients_, control_.clear_statistics());
+  }
+  const Control::Outcome outcome =
+      control_.exchange(arguments.tokens, arguments.stop, reducer_->local_statistics());
+  StepResult result = {.loss = outcome.loss,
+                       .gradient_norm = std::sqrt(outcome.sum_of_squares) / scaler_.scale(),
+                       .loss_scale = scaler_.scale(),
+                       .tokens = outcome.tokens,
+                       .stop = outcome.stop,
+                       .skipped = {}};
+  if (outcome.non_finite.has_value()) {
+    const auto& found = *outcome.non_finite;
+    const int parameter = layout_->parameter_at(found.flat_offset);
+    result.skipped = NonFinite{.parameter = parameters_[parameter]->name(),
+                               .index = found.flat_offset - layout_->ranges()[parameter].offset,
+                               .owner_rank = found.owner,
+                               .kind = found.nan ? "NaN" : "inf",
+                               .source_ranks = found.sources};
+    result.gradient_norm = found.nan ? std::numeric_limits<double>::quiet_NaN()
+                                     : std::numeric_limits<double>::infinity();
+  }
+  return result;
+}
+
+void Engine::give_up_if_hopeless(const NonFinite& reason) const {
+  const std::string last = fmt::format("{} at {}[{}], owned by rank {}", reason.kind,
+                                       reason.parameter, reason.index, reason.owner_rank);
+  require(!scaler_.exhausted(), "zero",
+          "gradients still overflow at the smallest loss scale, {}; the last: {}; lower "
+          "optimizer.lr, or train in bf16 or fp32",
+          scaler_.scale(), last);
+  require(skipped_in_a_row_ <= options_.max_skipped_steps, "zero",
+          "{} steps in a row had gradients that are not finite; the last: {}; lower optimizer.lr, "
+          "set optimizer.gradient_clipping, or look for bad data (train.max_skipped_steps = {})",
+          skipped_in_a_row_, last, options_.max_skipped_steps);
+}
+
+void Engine::require_between_steps(std::string_view what) const {
+  require(micro_batch_ == 0 && !in_micro_batch_, "zero",
+          "{} in the middle of a step, after {} of {} micro-batches; call it after step()", what,
+          micro_batch_, options_.gradient_accumulation_steps);
+}
+
+void Engine::set_stage(int stage) {
+  require_between_steps("set_stage()");
+  EngineOptions wanted = options_;
+  wanted.stage = stage;
+  wanted.check();
+  const auto found = find_disagreement(context_, communicator_, {static_cast<uint64_t>(stage)});
+  require(!found.has_value(), "zero",
+          "set_stage({}) on rank {}, but rank {} asks for another stage than rank 0", stage,
+          communicator_.rank(), found ? found->rank : 0);
+  if (stage == options_.stage) {
+    return;
+  }
+  // Gradients mean nothing between steps: their memory is given back before the state's grows.
+  wait_for_parameters();
+  release_gradients();
+  options_.stage = stage;
+  optimizer_->rehome();
+  make_gradients();
+}
+
+void Engine::refresh_parameters() {
+  require_between_steps("refresh_parameters()");
+  const int stage = options_.stage;
+  set_stage(0);
+  release_gradients();
+  for (Parameter* parameter : parameters_) {
+    if (parameter->frozen()) {
+      const CategoryScope scope(context_, Category::kParameters);
+      const Tensor own = Tensor::empty_like(parameter->value());
+      context_.backend().copy(context_.compute(), parameter->value(), own);
+      parameter->rehome(own);
+    }
+  }
+  const std::unique_ptr<const Layout> old_layout = std::move(layout_);
+  const std::unique_ptr<PartitionedOptimizer> old = std::move(optimizer_);
+  take_parameters();
+  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
+                                                      rule_, parameters_, flat_parameters_);
+  optimizer_->adopt(*old);
+  make_gradients();
+  set_stage(stage);
 }
 
 void Engine::wait_for_parameters() {
@@ -211,68 +310,6 @@ void Engine::wait_for_parameters() {
     context_.wait_for_communication(parameter->ready(), "all_gather", -1);
     parameter->set_ready(Event());
   }
-}
-
-StepResult Engine::exchange_control(const StepArguments& arguments) {
-  Backend& backend = context_.backend();
-  const int64_t words = control_words(options_);
-  const int64_t mine = communicator_.rank() * words;
-  {
-    const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "norm");
-    const Tensor statistics = control_.range(mine, kStatisticsWords);
-    backend.fill(context_.compute(), statistics.range(0, kExactSumWords), 0.0);
-    const int64_t host_words[] = {kAllFinite, kNone, arguments.tokens, arguments.stop ? 1 : 0};
-    backend.copy_from_host(context_.compute(), std::as_bytes(std::span(host_words)),
-                           control_.range(mine + kFirstNonFiniteWord, 4));
-    optimizer_->gradient_statistics(statistics);
-  }
-  {
-    const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "control");
-    communicator_.all_gather(context_.compute(), control_,
-                             {.purpose = Purpose::kControl, .bucket = -1});
-    context_.compute().synchronize();
-  }
-
-  if (!backend.computes()) {
-    return StepResult{};
-  }
-  std::vector<int64_t> all(control_.numel());
-  control_.copy_to_host(std::span<int64_t>(all));
-  StepResult result;
-  std::vector<int64_t> sum(kExactSumWords);
-  int64_t first_non_finite = kAllFinite;
-  int64_t kind = kNone;
-  int owner = 0;
-  for (int rank = 0; rank < communicator_.size(); ++rank) {
-    const std::span<int64_t> row(all.data() + rank * words, words);
-    normalize_exact_sum(row);
-    for (int i = 0; i < kExactSumWords; ++i) {
-      sum[i] += row[i];
-    }
-    if (row[kFirstNonFiniteWord] < first_non_finite) {
-      first_non_finite = row[kFirstNonFiniteWord];
-      kind = row[kNonFiniteKindWord];
-      owner = rank;
-    }
-    result.tokens += row[kTokensWord];
-    result.stop = result.stop || row[kStopWord] != 0;
-    for (int m = 0; m < options_.gradient_accumulation_steps; ++m) {
-      const auto pair = std::bit_cast<std::array<float, 2>>(row[kLossWord + m / 2]);
-      result.loss += pair[m % 2];
-    }
-  }
-  result.loss /= static_cast<double>(communicator_.size()) * options_.gradient_accumulation_steps;
-  result.gradient_norm = std::sqrt(round_exact_sum(sum));
-  if (first_non_finite != kAllFinite) {
-    const int parameter = layout_.parameter_at(first_non_finite);
-    result.skipped = NonFinite{.parameter = parameters_[parameter]->name(),
-                               .index = first_non_finite - layout_.ranges()[parameter].offset,
-                               .owner_rank = owner,
-                               .kind = kind == kNaN ? "NaN" : "inf"};
-    result.gradient_norm = kind == kNaN ? std::numeric_limits<double>::quiet_NaN()
-                                        : std::numeric_limits<double>::infinity();
-  }
-  return result;
 }
 
 }  // namespace zerolab::zero

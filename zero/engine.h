@@ -8,8 +8,11 @@
 #include "framework/autograd/parameter.h"
 #include "framework/comm/communicator.h"
 #include "framework/core/rank_context.h"
+#include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
+#include "zero/control.h"
 #include "zero/gradient_buckets.h"
+#include "zero/gradient_home.h"
 #include "zero/gradient_reducer.h"
 #include "zero/layout.h"
 #include "zero/options.h"
@@ -22,13 +25,15 @@ struct NonFinite {
   std::string parameter;
   int64_t index = 0;  ///< within the parameter
   int owner_rank = 0;
-  std::string kind;  ///< "inf" or "NaN"
+  std::string kind;               ///< "inf" or "NaN"
+  std::vector<int> source_ranks;  ///< where it came from; traced under `EngineOptions::poison` only
 };
 
 /// What all ranks know, with the same bits, after a step.
 struct StepResult {
   double loss = 0.0;           ///< mean over the global batch
-  double gradient_norm = 0.0;  ///< before clipping; not finite when skipped
+  double gradient_norm = 0.0;  ///< before clipping, unscaled; not finite when skipped
+  double loss_scale = 1.0;     ///< that this step's backwards used
   int64_t tokens = 0;          ///< of all ranks
   bool stop = false;           ///< some rank asked to stop
   std::optional<NonFinite> skipped;
@@ -41,13 +46,14 @@ struct StepResult {
 ///     engine.end_micro_batch(); engine.step({...});
 ///
 /// Driven by the rank's host thread. At a fixed number of ranks, loss and weights are the same bits
-/// under every stage, bucket size and overlap setting (with several micro-batches: given
+/// under every stage, layout, bucket size and overlap setting (with several micro-batches: given
 /// `reduce_each_micro_batch`).
 class Engine {
  public:
   /// Moves the parameters that are not frozen into a flat buffer, in `parameters`' order; frozen
-  /// ones stay where they are and have no gradient, state or communication. Throws when the ranks'
-  /// layouts differ. Everything outlives it.
+  /// ones stay where they are and have no gradient, state or communication. All have one dtype:
+  /// fp32, or bf16 or fp16 with fp32 master weights. Throws when that is not so, when `options`
+  /// cannot be honoured, or when the ranks' layouts or options differ. Everything outlives it.
   Engine(RankContext& context, Communicator& communicator,
          const std::vector<Parameter*>& parameters, const optim::Optimizer& optimizer,
          const EngineOptions& options);
@@ -67,17 +73,27 @@ class Engine {
     int64_t tokens = 0;  ///< that this rank has trained on since the last step
     bool stop = false;   ///< this rank asks all to stop
   };
-  /// Norm, clipping, update, gather. A step whose gradients are not finite changes nothing and says
-  /// so; throws `Error` after `max_skipped_steps` of them in a row. Waits on the host for the
-  /// control collective.
+  /// Norm, clipping, update, gather. A step whose gradients are not finite changes nothing but a
+  /// dynamic loss scale, and says so; throws `Error` after `max_skipped_steps` of them in a row, or
+  /// when the loss scale cannot fall further. Waits on the host for the control collective.
   StepResult step(const StepArguments& arguments);
+
+  /// Between steps: moves optimizer state and master weights to where `stage` wants them, and
+  /// changes what gradients cost. The run goes on with the same bits (several micro-batches: given
+  /// `reduce_each_micro_batch`). All ranks call it alike. Throws in the middle of a step, and for a
+  /// stage that the other options do not allow; then nothing has changed.
+  void set_stage(int stage);
+  /// Between steps, on all ranks, after parameters were frozen or unfrozen: lets the newly frozen
+  /// ones go, state and all, and takes the others in with fresh state. Needs the memory of stage 0
+  /// for a moment.
+  void refresh_parameters();
 
   /// Makes the compute stream wait for gathers that may still be filling parameters.
   void wait_for_parameters();
 
   /// Updates made: the optimizer's step. Skipped ones do not count.
   int64_t updates() const { return updates_; }
-  const Layout& layout() const { return layout_; }
+  const Layout& layout() const { return *layout_; }
   const EngineOptions& options() const { return options_; }
   const PartitionedOptimizer& optimizer() const { return *optimizer_; }
   const GradientBuckets& buckets() const { return *buckets_; }
@@ -85,25 +101,35 @@ class Engine {
   const Tensor& flat_parameters() const { return flat_parameters_; }
 
  private:
-  void flatten_parameters();
-  void compare_layouts();
-  StepResult exchange_control(const StepArguments& arguments);
+  void take_parameters();
+  void make_gradients();
+  void release_gradients();
+  void require_between_steps(std::string_view what) const;
+  void compare_with_peers();
+  void compare_parameters();
+  StepResult agree(const StepArguments& arguments);
+  void give_up_if_hopeless(const NonFinite& reason) const;
 
   RankContext& context_;
   Communicator& communicator_;
+  const std::vector<Parameter*> all_parameters_;
+  const optim::Optimizer& rule_;
+  const int64_t wanted_bucket_size_;
   EngineOptions options_;
-  std::vector<Parameter*> parameters_;
-  Layout layout_;
+  optim::LossScaler scaler_;
+  Control control_;
+  std::vector<Parameter*> parameters_;  ///< that are not frozen
+  std::unique_ptr<const Layout> layout_;
   Tensor flat_parameters_;
-  Tensor gradients_;  ///< kept until the step: flat, or this rank's partition
-  Tensor control_;    ///< int64 [world_size × control words]
+  std::unique_ptr<PartitionedOptimizer> optimizer_;
+  std::unique_ptr<GradientHome> gradients_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<GradientBuckets> buckets_;
-  std::unique_ptr<PartitionedOptimizer> optimizer_;
   int micro_batch_ = 0;
   bool in_micro_batch_ = false;
   bool loss_recorded_ = false;
   int64_t updates_ = 0;
+  int64_t attempts_ = 0;
   int skipped_in_a_row_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "zero/gradient_buckets.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
@@ -14,25 +15,28 @@ constexpr int kOrdinaryBuffers = 2;
 }  // namespace
 
 GradientBuckets::GradientBuckets(RankContext& context, const Layout& layout,
-                                 const EngineOptions& options, std::vector<Parameter*> parameters,
-                                 const Tensor& flat_gradients, GradientReducer& reducer)
+                                 const EngineOptions& options,
+                                 const std::vector<Parameter*>& parameters,
+                                 const GradientHome& home, GradientReducer& reducer)
     : context_(context),
       layout_(layout),
       options_(options),
-      parameters_(std::move(parameters)),
+      kind_(options.gradient_memory()),
+      parameters_(parameters),
+      home_(home),
       reducer_(reducer),
       buckets_(layout.buckets().size()),
+      sources_(parameters_.size()),
       contributed_(parameters_.size()),
       completed_(parameters_.size()) {
   for (size_t index = 0; index < parameters_.size(); ++index) {
     index_of_[parameters_[index]] = static_cast<int>(index);
     parameters_[index]->set_sink(this);
   }
-  if (!options_.buffered()) {
-    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      const Bucket& place = layout_.buckets()[bucket];
-      buckets_[bucket].memory = flat_gradients.range(place.offset, place.numel);
-      zero_padding(static_cast<int>(bucket));
+  if (kind_ == GradientMemory::kView) {
+    for (int bucket = 0; bucket < static_cast<int>(buckets_.size()); ++bucket) {
+      buckets_[bucket].memory = home.bucket(bucket);
+      zero_padding(bucket);
     }
   }
 }
@@ -49,7 +53,7 @@ void GradientBuckets::begin_micro_batch(int index, int count) {
   final_backward_ = false;
   next_bucket_ = 0;
   std::fill(completed_.begin(), completed_.end(), 0);
-  if (index == 0 || options_.buffered()) {
+  if (index == 0 || options_.reduces_each_micro_batch()) {
     std::fill(contributed_.begin(), contributed_.end(), 0);
   }
   for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
@@ -63,16 +67,28 @@ autograd::Destination GradientBuckets::open(Parameter& parameter) {
           "the gradient of {} arrived after it was reduced; declare only the micro-batch's last "
           "backward final",
           parameter.name());
-  const ParameterRange& range = layout_.ranges()[index];
-  State& bucket = buckets_[range.bucket];
-  if (!bucket.memory.defined()) {
-    allocate(range.bucket, index);
-  }
   const bool accumulate = contributed_[index] != 0;
   contributed_[index] = 1;
-  return {bucket.memory.range(range.offset - layout_.buckets()[range.bucket].offset, range.numel)
-              .view(parameter.shape()),
-          accumulate};
+  return {memory_of(index).view(parameter.shape()), accumulate};
+}
+
+Tensor GradientBuckets::memory_of(int parameter) {
+  const ParameterRange& range = layout_.ranges()[parameter];
+  if (kind_ != GradientMemory::kPacked) {
+    const State& bucket = buckets_[range.bucket];
+    if (!bucket.memory.defined()) {
+      allocate(range.bucket, parameter);
+    }
+    return bucket.memory.range(range.offset - layout_.buckets()[range.bucket].offset, range.numel);
+  }
+  if (!sources_[parameter].defined()) {
+    const CategoryScope scope(context_, Category::kGradients);
+    sources_[parameter] =
+        options_.reduces_each_micro_batch()
+            ? Tensor::empty(context_, Shape{range.numel}, options_.parameter_dtype)
+            : home_.parameter(parameter);
+  }
+  return sources_[parameter];
 }
 
 void GradientBuckets::ready(Parameter& parameter) {
@@ -109,13 +125,16 @@ void GradientBuckets::complete(int parameter) {
   while (next_bucket_ < static_cast<int>(buckets_.size()) &&
          buckets_[next_bucket_].incomplete == 0) {
     const int bucket = next_bucket_++;
-    if (!options_.buffered()) {
+    if (kind_ == GradientMemory::kView) {
       reducer_.reduce(bucket, buckets_[bucket].memory, false);
       continue;
     }
+    if (kind_ == GradientMemory::kPacked) {
+      pack(bucket);
+    }
     open_buffers_ -= is_ordinary(bucket) ? 1 : 0;
-    reducer_.reduce(bucket, std::move(buckets_[bucket].memory), micro_batch_ > 0);
-    buckets_[bucket].memory = Tensor();
+    reducer_.reduce(bucket, std::exchange(buckets_[bucket].memory, Tensor()),
+                    options_.reduces_each_micro_batch() && micro_batch_ > 0);
   }
 }
 
@@ -132,9 +151,21 @@ void GradientBuckets::allocate(int bucket, int parameter) {
     ++open_buffers_;
   }
   const CategoryScope scope(context_, Category::kGradientBuckets);
-  buckets_[bucket].memory =
-      Tensor::empty(context_, Shape{layout_.buckets()[bucket].numel}, DType::kFloat32);
+  buckets_[bucket].memory = Tensor::empty(context_, Shape{layout_.buckets()[bucket].numel},
+                                          options_.communication_type());
   zero_padding(bucket);
+}
+
+void GradientBuckets::pack(int bucket) {
+  const Bucket& place = layout_.buckets()[bucket];
+  allocate(bucket, place.parameters.front());
+  for (const int parameter : place.parameters) {
+    const ParameterRange& range = layout_.ranges()[parameter];
+    context_.backend().copy(
+        context_.compute(), sources_[parameter],
+        buckets_[bucket].memory.range(range.offset - place.offset, range.numel));
+    sources_[parameter] = Tensor();
+  }
 }
 
 void GradientBuckets::zero_padding(int bucket) {

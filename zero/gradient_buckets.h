@@ -16,15 +16,16 @@ namespace zerolab::zero {
 ///
 /// Stages 0 and 1: buckets are views of the flat gradient buffer, filled over all micro-batches and
 /// reduced in the last. Stage 2 (and `reduce_each_micro_batch`): a bucket's buffer is allocated at
-/// its first gradient, reduced in the same micro-batch and freed. At most two ordinary buffers
-/// live: a third waits for the oldest reduction. A bucket whose gradient is complete only at the
-/// end (a tied parameter's) is not counted among them.
+/// its first gradient, reduced in the same micro-batch and freed. Where kernels cannot write what
+/// is reduced (`GradientMemory::kPacked`), gradients have tensors of their own, and a bucket's
+/// buffer is allocated and filled when it is complete. At most two ordinary buffers live: a third
+/// waits for the oldest reduction. A bucket whose gradient is complete only at the end (a tied
+/// parameter's) is not counted among them.
 class GradientBuckets final : public GradientSink {
  public:
-  /// `flat_gradients`: undefined when buffered. Attaches itself to the parameters, which are in the
-  /// layout's order.
+  /// Attaches itself to the parameters, which are in the layout's order. All outlive it.
   GradientBuckets(RankContext& context, const Layout& layout, const EngineOptions& options,
-                  std::vector<Parameter*> parameters, const Tensor& flat_gradients,
+                  const std::vector<Parameter*>& parameters, const GradientHome& home,
                   GradientReducer& reducer);
   /// Detaches itself from the parameters.
   ~GradientBuckets() override;
@@ -48,19 +49,24 @@ class GradientBuckets final : public GradientSink {
     Tensor memory;       ///< the whole bucket; undefined while a buffer is not allocated
     int incomplete = 0;  ///< parameters whose gradient is still to come in this micro-batch
   };
-  bool reduces_now() const { return options_.buffered() || last_micro_batch_; }
+  bool reduces_now() const { return options_.reduces_each_micro_batch() || last_micro_batch_; }
   bool is_ordinary(int bucket) const;
+  Tensor memory_of(int parameter);
   void complete(int parameter);
   void allocate(int bucket, int parameter);
+  void pack(int bucket);
   void zero_padding(int bucket);
 
   RankContext& context_;
   const Layout& layout_;
   const EngineOptions& options_;
-  const std::vector<Parameter*> parameters_;
+  const GradientMemory kind_;
+  const std::vector<Parameter*>& parameters_;
+  const GradientHome& home_;
   GradientReducer& reducer_;
   std::unordered_map<const Parameter*, int> index_of_;
   std::vector<State> buckets_;
+  std::vector<Tensor> sources_;    ///< kPacked: each parameter's gradient of this micro-batch
   std::vector<char> contributed_;  ///< whether the parameter's memory holds a gradient to add to
   std::vector<char> completed_;    ///< in this micro-batch
   int micro_batch_ = 0;

@@ -1,29 +1,49 @@
 #include "zero/gradient_reducer.h"
 
 #include "framework/core/backend.h"
+#include "framework/core/exact_sum.h"
 
 namespace zerolab::zero {
 
 GradientReducer::GradientReducer(RankContext& context, Communicator& communicator,
                                  const Layout& layout, const EngineOptions& options,
-                                 const Tensor& home)
+                                 const GradientHome& home)
     : context_(context),
       communicator_(communicator),
       layout_(layout),
       options_(options),
-      home_(home) {}
+      home_(home),
+      kept_(layout.buckets().size()) {
+  const bool partitioned = partitioning_of(options.stage).optimizer_state;
+  for (const Segment& segment :
+       partitioned ? layout.segments(communicator.rank()) : layout.all_segments()) {
+    kept_[layout.ranges()[segment.parameter].bucket].push_back(segment);
+  }
+  if (options.poison) {
+    const CategoryScope scope(context, Category::kControl);
+    local_statistics_ = Tensor::empty(context, Shape{kStatisticsWords}, DType::kInt64);
+    clear_local_statistics();
+  }
+}
+
+void GradientReducer::clear_local_statistics() {
+  Backend& backend = context_.backend();
+  backend.fill(context_.compute(), local_statistics_, 0.0);
+  const int64_t nothing_found[] = {kAllFinite, kNone};
+  backend.copy_from_host(context_.compute(), std::as_bytes(std::span(nothing_found)),
+                         local_statistics_.range(kFirstNonFiniteWord, 2));
+}
 
 void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
   const Bucket& bucket = layout_.buckets()[index];
-  const CommTag tag = {.purpose = Purpose::kGradient, .bucket = index};
-  const double divisor = communicator_.size();
+  const CommTag tag = {.purpose = Purpose::kGradient, .bucket = index, .about = bucket.about};
+  if (options_.poison) {
+    context_.backend().gradient_statistics(context_.compute(), memory, options_.alignment,
+                                           bucket.offset, local_statistics_);
+  }
   const auto run = [&](Stream& stream) {
-    if (options_.uses_reduce_scatter()) {
-      communicator_.reduce_scatter(stream, memory, divisor, tag);
-    } else {
-      communicator_.all_reduce(stream, memory, divisor, tag);
-    }
-    deliver(stream, bucket, memory, add_to_home);
+    combine(stream, bucket, memory, tag);
+    deliver(stream, index, memory, add_to_home);
   };
   if (!options_.overlap_comm) {
     const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "reduce", index);
@@ -36,31 +56,39 @@ void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
   in_flight_.push_back({index, std::move(memory), stream.record()});
 }
 
-void GradientReducer::deliver(Stream& stream, const Bucket& bucket, const Tensor& memory,
-                              bool add_to_home) {
-  if (!options_.buffered()) {
+void GradientReducer::combine(Stream& stream, const Bucket& bucket, const Tensor& memory,
+                              const CommTag& tag) {
+  const double size = communicator_.size();
+  switch (options_.reduction()) {
+    case Reduction::kReduceScatter:
+      return communicator_.reduce_scatter(stream, memory, size, tag);
+    case Reduction::kReduceToOwner:
+      for (const Slice& slice : bucket.slices) {
+        communicator_.reduce(stream, memory.range(slice.bucket_offset, slice.numel), slice.owner,
+                             size, tag);
+      }
+      return;
+    case Reduction::kAllReduce:
+      const double before = options_.prescale_gradients ? size : options_.gradient_predivide_factor;
+      if (before != 1.0) {
+        context_.backend().scale(stream, memory, 1.0 / before, memory, false);
+      }
+      return communicator_.all_reduce(stream, memory, size / before, tag);
+  }
+}
+
+void GradientReducer::deliver(Stream& stream, int index, const Tensor& memory, bool add_to_home) {
+  if (options_.gradient_memory() == GradientMemory::kView) {
     return;  // reduced where it stays
   }
   Backend& backend = context_.backend();
-  const auto bring = [&](int64_t bucket_offset, int64_t home_offset, int64_t numel) {
-    const Tensor source = memory.range(bucket_offset, numel);
-    const Tensor home = home_.range(home_offset, numel);
+  for (const Segment& segment : kept_[index]) {
+    const Tensor source =
+        memory.range(segment.flat_offset - layout_.buckets()[index].offset, segment.numel);
     if (add_to_home) {
-      backend.accumulate(stream, source, home);
+      backend.accumulate(stream, source, home_.at(segment));
     } else {
-      backend.copy(stream, source, home);
-    }
-  };
-  const Partitioning partitioned = partitioning_of(options_.stage);
-  if (!partitioned.optimizer_state) {
-    bring(0, bucket.offset, bucket.numel);
-    return;
-  }
-  for (const Slice& slice : bucket.slices) {
-    if (slice.owner == communicator_.rank()) {
-      bring(slice.bucket_offset,
-            partitioned.gradients ? slice.partition_offset : bucket.offset + slice.bucket_offset,
-            slice.numel);
+      backend.copy(stream, source, home_.at(segment));
     }
   }
 }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <deque>
+#include <vector>
 
 #include "framework/comm/communicator.h"
 #include "framework/core/rank_context.h"
+#include "zero/gradient_home.h"
 #include "zero/layout.h"
 #include "zero/options.h"
 
@@ -18,22 +20,26 @@ namespace zerolab::zero {
 /// handle and is given back only after the reduction's event.
 class GradientReducer {
  public:
-  /// `home`: the gradients kept until the step: the flat buffer, or this rank's partition of it.
   /// All outlive the reducer.
   GradientReducer(RankContext& context, Communicator& communicator, const Layout& layout,
-                  const EngineOptions& options, const Tensor& home);
+                  const EngineOptions& options, const GradientHome& home);
 
-  /// Reduces `memory`, the whole bucket. Where it is a buffer of its own
-  /// (`EngineOptions::buffered`), the result is copied to its home, or added to what earlier
-  /// micro-batches left there.
+  /// Reduces `memory`, the whole bucket. Unless it is a view of its home, the result is copied
+  /// there, or added to what earlier micro-batches left.
   void reduce(int bucket, Tensor memory, bool add_to_home);
 
-  /// Buffers whose reduction has not been waited for.
+  /// Reductions that have not been waited for.
   int in_flight() const { return static_cast<int>(in_flight_.size()); }
   /// Makes the compute stream wait for the oldest reduction in flight and gives its buffer back.
   void retire_oldest();
   /// The same for all.
   void retire_all();
+
+  /// Under `EngineOptions::poison`: statistics (core/exact_sum.h) of this rank's gradients before
+  /// they were reduced, since the last `clear_local_statistics`; they tell which rank a non-finite
+  /// gradient came from.
+  const Tensor& local_statistics() const { return local_statistics_; }
+  void clear_local_statistics();
 
  private:
   struct InFlight {
@@ -41,13 +47,16 @@ class GradientReducer {
     Tensor memory;
     Event done;
   };
-  void deliver(Stream& stream, const Bucket& bucket, const Tensor& memory, bool add_to_home);
+  void combine(Stream& stream, const Bucket& bucket, const Tensor& memory, const CommTag& tag);
+  void deliver(Stream& stream, int bucket, const Tensor& memory, bool add_to_home);
 
   RankContext& context_;
   Communicator& communicator_;
   const Layout& layout_;
   const EngineOptions& options_;
-  const Tensor home_;
+  const GradientHome& home_;
+  std::vector<std::vector<Segment>> kept_;  ///< by bucket: what of it this rank keeps
+  Tensor local_statistics_;
   std::deque<InFlight> in_flight_;
 };
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "framework/core/error.h"
+#include "framework/core/hash.h"
 
 namespace zerolab::zero {
 namespace {
+
+constexpr int64_t kLargestBucket = 500'000'000;  // elements; DeepSpeed's default of both sizes
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -14,7 +17,7 @@ int64_t round_up(int64_t value, int64_t multiple) {
 }  // namespace
 
 int64_t auto_bucket_size(int64_t num_params) {
-  return std::min<int64_t>(500'000'000, std::max<int64_t>(1 << 16, num_params / 16));
+  return std::min<int64_t>(kLargestBucket, std::max<int64_t>(1 << 16, num_params / 16));
 }
 
 Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& options)
@@ -46,21 +49,44 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
   if (!bucket.parameters.empty()) {
     close_bucket(bucket);
   }
+  if (options.kind == LayoutKind::kContiguous && !buckets_.empty()) {
+    const int64_t padded = round_up(flat_numel_, options.world_size * options.alignment);
+    buckets_.back().numel += padded - flat_numel_;
+    flat_numel_ = padded;
+  }
+  for (Bucket& closed : buckets_) {
+    cut_into_slices(closed);
+  }
 }
 
 void Layout::close_bucket(Bucket& bucket) {
-  const int world_size = options_.world_size;
-  bucket.numel = round_up(bucket.numel, world_size * options_.alignment);
-  const int64_t slice = bucket.numel / world_size;
-  for (int owner = 0; owner < world_size; ++owner) {
-    bucket.slices.push_back({.owner = owner,
-                             .bucket_offset = owner * slice,
-                             .partition_offset = flat_numel_ / world_size,
-                             .numel = slice});
+  if (options_.kind == LayoutKind::kBucketed) {
+    bucket.numel = round_up(bucket.numel, options_.world_size * options_.alignment);
   }
+  const std::string& first = parameters_[bucket.parameters.front()].name;
+  const std::string& last = parameters_[bucket.parameters.back()].name;
+  bucket.about = std::make_shared<const std::string>(first == last ? first : first + " … " + last);
   flat_numel_ += bucket.numel;
   buckets_.push_back(std::move(bucket));
-  bucket = Bucket{.offset = flat_numel_, .numel = 0, .parameters = {}, .slices = {}};
+  bucket = Bucket{.offset = flat_numel_, .numel = 0, .parameters = {}, .slices = {}, .about = {}};
+}
+
+void Layout::cut_into_slices(Bucket& bucket) const {
+  // The run that is cut into one equal part a rank: the bucket, or the flat buffer.
+  const bool bucketed = options_.kind == LayoutKind::kBucketed;
+  const int64_t run = bucketed ? bucket.offset : 0;
+  const int64_t part = (bucketed ? bucket.numel : flat_numel_) / options_.world_size;
+  for (int owner = 0; owner < options_.world_size; ++owner) {
+    const int64_t owned = run + owner * part;
+    const int64_t begin = std::max(owned, bucket.offset);
+    const int64_t end = std::min(owned + part, bucket.offset + bucket.numel);
+    if (begin < end) {
+      bucket.slices.push_back({.owner = owner,
+                               .bucket_offset = begin - bucket.offset,
+                               .partition_offset = run / options_.world_size + begin - owned,
+                               .numel = end - begin});
+    }
+  }
 }
 
 std::vector<Segment> Layout::segments(int rank) const {
@@ -101,6 +127,46 @@ std::vector<Segment> Layout::all_segments() const {
   return segments;
 }
 
+std::vector<Gather> Layout::gathers(int64_t gather_size) const {
+  std::vector<Gather> gathers;
+  if (options_.kind == LayoutKind::kBucketed) {
+    for (int index = static_cast<int>(buckets_.size()) - 1; index >= 0; --index) {
+      const Bucket& bucket = buckets_[index];
+      gathers.push_back({.bucket = index,
+                         .offset = bucket.offset,
+                         .numel = bucket.numel,
+                         .part_begin = 0,
+                         .part_numel = bucket.numel / options_.world_size,
+                         .parameters = bucket.parameters});
+    }
+    return gathers;
+  }
+  const int64_t partition = partition_numel();
+  gather_size = gather_size == 0 ? kLargestBucket : gather_size;
+  const int64_t step = std::max<int64_t>(1, std::min(gather_size / options_.world_size, partition));
+  const int64_t count = (partition + step - 1) / step;
+  for (int64_t index = count - 1; index >= 0; --index) {
+    gathers.push_back({.bucket = -1,
+                       .offset = 0,
+                       .numel = flat_numel_,
+                       .part_begin = index * step,
+                       .part_numel = std::min(step, partition - index * step),
+                       .parameters = {}});
+  }
+  for (size_t parameter = 0; parameter < ranges_.size(); ++parameter) {
+    // The last to come is the gather with the smallest offset that the parameter has in a
+    // partition.
+    const ParameterRange& range = ranges_[parameter];
+    const bool crosses =
+        range.numel > 0 && range.offset / partition != (range.offset + range.numel - 1) / partition;
+    const int64_t first = crosses || count == 0 ? 0 : range.offset % partition / step;
+    if (count > 0) {
+      gathers[count - 1 - first].parameters.push_back(static_cast<int>(parameter));
+    }
+  }
+  return gathers;
+}
+
 int Layout::parameter_at(int64_t flat_offset) const {
   for (size_t index = 0; index < ranges_.size(); ++index) {
     const ParameterRange& range = ranges_[index];
@@ -111,22 +177,25 @@ int Layout::parameter_at(int64_t flat_offset) const {
   fail("layout", "element {} belongs to no parameter", flat_offset);
 }
 
-uint64_t Layout::hash() const {
-  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a over the table, which shows all there is
-  for (const char letter : to_string()) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
-  }
-  return hash;
-}
+uint64_t Layout::hash() const { return hash_of(to_string()); }  // the table shows all there is
 
 std::string Layout::to_string() const {
-  std::string text =
-      fmt::format("{} parameters, {} elements + {} padding in {} buckets over {} ranks\n",
-                  parameters_.size(), num_params_, padding(), buckets_.size(), options_.world_size);
+  std::string text = fmt::format(
+      "{} layout: {} parameters, {} elements + {} padding in {} buckets over {} ranks\n",
+      options_.kind == LayoutKind::kBucketed ? "bucketed" : "contiguous", parameters_.size(),
+      num_params_, padding(), buckets_.size(), options_.world_size);
   for (size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    text += fmt::format("bucket {:>3} [{}, {}) {} a rank:", index, bucket.offset,
-                        bucket.offset + bucket.numel, bucket.numel / options_.world_size);
+    text +=
+        fmt::format("bucket {:>3} [{}, {})", index, bucket.offset, bucket.offset + bucket.numel);
+    if (options_.kind == LayoutKind::kBucketed) {
+      text += fmt::format(" {} a rank:", bucket.numel / options_.world_size);
+    } else {
+      for (const Slice& slice : bucket.slices) {
+        text += fmt::format(" {} of rank {}", slice.numel, slice.owner);
+      }
+      text += ":";
+    }
     for (const int parameter : bucket.parameters) {
       text += fmt::format(" {}@{}+{}", parameters_[parameter].name, ranges_[parameter].offset,
                           ranges_[parameter].numel);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,14 @@ struct LayoutParameter {
   bool own_bucket = false;
 };
 
+/// How the flat buffer is divided among the ranks.
+enum class LayoutKind : uint8_t {
+  kBucketed,    ///< rank r owns the r-th of every bucket's equal slices: one collective a bucket
+  kContiguous,  ///< rank r owns the r-th of the flat buffer's equal parts, as in DeepSpeed
+};
+
 struct LayoutOptions {
+  LayoutKind kind = LayoutKind::kBucketed;
   int world_size = 1;
   int64_t bucket_size = 0;  ///< elements; see `auto_bucket_size`
   int64_t alignment = 128;  ///< elements, the same for every dtype
@@ -38,7 +46,9 @@ struct Bucket {
   int64_t offset = 0;  ///< in the flat buffer
   int64_t numel = 0;   ///< padding included
   std::vector<int> parameters;
-  std::vector<Slice> slices;
+  std::vector<Slice> slices;  ///< by owner; in the contiguous layout of some ranks only
+  /// The parameters' names, for messages.
+  std::shared_ptr<const std::string> about;
 };
 
 /// Where a parameter lies.
@@ -57,6 +67,17 @@ struct Segment {
   int64_t numel = 0;
 };
 
+/// One all-gather: of the run [offset, offset + numel) of the flat buffer, which has one slice a
+/// rank, elements [part_begin, part_begin + part_numel) of each slice.
+struct Gather {
+  int bucket = -1;  ///< -1: of the whole flat buffer
+  int64_t offset = 0;
+  int64_t numel = 0;
+  int64_t part_begin = 0;
+  int64_t part_numel = 0;
+  std::vector<int> parameters;  ///< complete once this one, and those before it, are done
+};
+
 /// The whole map of ZeRO, as plain data: parameter → flat buffer → buckets → slices → partitions.
 /// Every stage uses the same one; a stage only chooses which buffers have the flat buffer's size
 /// and which the partition's.
@@ -64,8 +85,8 @@ struct Segment {
 /// Buckets hold parameters in reverse order of registration, the order in which a backward
 /// completes gradients. A bucket closes when the next parameter would pass `bucket_size`; a larger
 /// parameter has a bucket of its own, unsplit. Every parameter starts at a multiple of the
-/// alignment, every bucket is padded to a multiple of world_size × alignment, and rank r owns the
-/// r-th of its equal slices (the `bucketed` layout).
+/// alignment. Bucketed: every bucket is padded to a multiple of world_size × alignment. Contiguous:
+/// the flat buffer is; a bucket's slices are what partitions cut it into.
 class Layout {
  public:
   /// Throws `Error` for a non-positive world size, bucket size or alignment.
@@ -83,6 +104,10 @@ class Layout {
 
   /// What `rank` owns, in flat order.
   std::vector<Segment> segments(int rank) const;
+  /// All that must be gathered after an update, in an order that begins with what the next forward
+  /// reads first: a bucket at a time, or (contiguous layout) as many elements of each partition as
+  /// make `gather_size` over all ranks (0: 5e8, DeepSpeed's default).
+  std::vector<Gather> gathers(int64_t gather_size) const;
   /// Every parameter whole; partition_offset = flat_offset: what a rank owns when nothing is
   /// partitioned.
   std::vector<Segment> all_segments() const;
@@ -96,6 +121,7 @@ class Layout {
 
  private:
   void close_bucket(Bucket& bucket);
+  void cut_into_slices(Bucket& bucket) const;
 
   LayoutOptions options_;
   std::vector<LayoutParameter> parameters_;

@@ -6,8 +6,6 @@
 namespace zerolab::zero {
 namespace {
 
-constexpr int64_t kElement = 4;  // bytes of fp32
-
 /// A parameter's name up to the last dot. One op makes the gradients of a module's parameters, so
 /// that their buckets are open together.
 std::string_view module_of(const LayoutParameter& parameter) {
@@ -28,53 +26,82 @@ std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& o
                       static_cast<double>(layout.num_params() * bytes_per_element) * share,
                       numel * bytes_per_element};
   };
-  return {
-      entry(Category::kParameters, kElement, false),
-      entry(Category::kGradients, kElement, partitioned.gradients),
-      entry(Category::kOptimizerState, kElement * states_per_element, partitioned.optimizer_state)};
+  const int64_t gradient = size_of(options.accumulation_type());
+  constexpr int64_t kFloat = size_of(DType::kFloat32);
+  std::vector<StateBytes> bytes = {
+      entry(Category::kParameters, size_of(options.parameter_dtype), false),
+      entry(Category::kGradients, gradient, partitioned.gradients),
+      entry(Category::kOptimizerState, kFloat * states_per_element, partitioned.optimizer_state)};
+  if (!partitioned.gradients && !options.contiguous_gradients) {
+    bytes[1].bytes = layout.num_params() * gradient;  // tensors of their own: no padding
+  }
+  if (options.has_master_weights()) {
+    bytes.push_back(entry(Category::kMasterWeights, kFloat, partitioned.optimizer_state));
+  }
+  return bytes;
 }
 
 int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options) {
-  if (!options.buffered()) {
+  const GradientMemory memory = options.gradient_memory();
+  if (memory == GradientMemory::kView) {
     return 0;
   }
+  const bool packed = memory == GradientMemory::kPacked;
   int64_t ordinary = 0;
   int64_t held = 0;
   const Bucket* previous = nullptr;
   for (const Bucket& bucket : layout.buckets()) {
     const LayoutParameter& first = layout.parameters()[bucket.parameters.front()];
-    if (first.own_bucket) {
+    if (first.own_bucket && (!packed || options.overlap_comm)) {
       held += bucket.numel;
       continue;
     }
     const bool together =
         previous != nullptr &&
         (options.overlap_comm ||
-         module_of(layout.parameters()[previous->parameters.back()]) == module_of(first));
+         (!packed &&
+          module_of(layout.parameters()[previous->parameters.back()]) == module_of(first)));
     ordinary = std::max(ordinary, bucket.numel + (together ? previous->numel : 0));
     previous = &bucket;
   }
-  return (ordinary + held) * kElement;
+  return (ordinary + held) * size_of(options.communication_type());
 }
 
 CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions& options,
                                        int rank) {
   const int world_size = layout.options().world_size;
-  const bool gathers = partitioning_of(options.stage).optimizer_state;
-  const int64_t reductions = options.buffered() ? options.gradient_accumulation_steps : 1;
-  const CollectiveOp op =
-      options.uses_reduce_scatter() ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce;
+  const int64_t gradient = size_of(options.communication_type());
+  const int64_t parameter = size_of(options.parameter_dtype);
+  const Reduction reduction = options.reduction();
+  const auto sent = [&](CollectiveOp op, int64_t numel, int64_t element, int root) {
+    return bytes_sent_by(op, numel, element, rank, world_size, root);
+  };
   CommunicationBytes result;
   for (const Bucket& bucket : layout.buckets()) {
-    result.gradients += reductions * bytes_sent_by(op, bucket.numel, kElement, rank, world_size, 0);
-    if (gathers) {
-      result.parameters +=
-          bytes_sent_by(CollectiveOp::kAllGather, bucket.numel, kElement, rank, world_size, 0);
+    if (reduction == Reduction::kReduceToOwner) {
+      for (const Slice& slice : bucket.slices) {
+        result.gradients += sent(CollectiveOp::kReduce, slice.numel, gradient, slice.owner);
+      }
+    } else {
+      result.gradients += sent(reduction == Reduction::kAllReduce ? CollectiveOp::kAllReduce
+                                                                  : CollectiveOp::kReduceScatter,
+                               bucket.numel, gradient, 0);
     }
   }
-  const int64_t legs = reductions * (op == CollectiveOp::kAllReduce ? 2 : 1) + (gathers ? 1 : 0);
+  const int64_t reductions =
+      options.reduces_each_micro_batch() ? options.gradient_accumulation_steps : 1;
+  result.gradients *= reductions;
+  const bool gathers = partitioning_of(options.stage).optimizer_state;
+  if (gathers) {
+    for (const Gather& gather : layout.gathers(options.allgather_bucket_size)) {
+      result.parameters +=
+          sent(CollectiveOp::kAllGather, gather.part_numel * world_size, parameter, 0);
+    }
+  }
+  const int64_t legs = reductions * (reduction == Reduction::kAllReduce ? 2 : 1);
   result.formula =
-      static_cast<double>(legs * layout.num_params() * kElement) * (world_size - 1) / world_size;
+      static_cast<double>(layout.num_params() * (legs * gradient + (gathers ? parameter : 0))) *
+      (world_size - 1) / world_size;
   return result;
 }
 

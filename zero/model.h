@@ -20,8 +20,9 @@ struct StateBytes {
   double padding() const { return static_cast<double>(bytes) - formula; }
 };
 
-/// Parameters, gradients and optimizer state between steps, fp32 training: 16Ψ for DDP, 8Ψ + 8Ψ/N
-/// for ZeRO-1, 4Ψ + 12Ψ/N for ZeRO-2 with `states_per_element` = 2 (AdamW).
+/// Parameters, gradients, optimizer state and master weights between steps. With
+/// `states_per_element` = 2 (AdamW), in fp32 training: 16Ψ for DDP, 8Ψ + 8Ψ/N for ZeRO-1, 4Ψ +
+/// 12Ψ/N for ZeRO-2; in 16-bit training with k = 1: 16Ψ, 4Ψ + 12Ψ/N, 2Ψ + 14Ψ/N.
 std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
                                     int states_per_element);
 
@@ -32,7 +33,7 @@ int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options);
 
 /// Bytes that one rank sends in one step.
 struct CommunicationBytes {
-  double formula = 0.0;  ///< elements of the papers × 4 bytes
+  double formula = 0.0;  ///< elements of the papers × bytes of their dtype
   int64_t gradients = 0;
   int64_t parameters =
       0;  ///< with `gradients`: what the ledger must show, padding included, to the byte

@@ -1,5 +1,6 @@
 #include "zero/partitioned_optimizer.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "framework/core/backend.h"
@@ -9,61 +10,85 @@ namespace zerolab::zero {
 PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& communicator,
                                            const Layout& layout, const EngineOptions& options,
                                            const optim::Optimizer& optimizer,
-                                           std::vector<Parameter*> handles,
-                                           const Tensor& parameters, const Tensor& gradients)
+                                           const std::vector<Parameter*>& handles,
+                                           const Tensor& parameters)
     : context_(context),
       communicator_(communicator),
       layout_(layout),
       options_(options),
-      partitioned_(partitioning_of(options.stage)),
       optimizer_(optimizer),
-      handles_(std::move(handles)),
+      handles_(handles),
       parameters_(parameters),
-      gradients_(gradients),
       share_(layout.segments(communicator.rank())),
-      owned_(partitioned_.optimizer_state ? share_ : layout.all_segments()) {
-  const CategoryScope scope(context, Category::kOptimizerState);
-  const int64_t numel =
-      partitioned_.optimizer_state ? layout.partition_numel() : layout.flat_numel();
+      gathers_(layout.gathers(options.allgather_bucket_size)),
+      partitioned_(partitioning_of(options.stage).optimizer_state),
+      owned_(owned_now()) {
+  for (const Parameter* parameter : handles_) {
+    groups_.push_back(optimizer.group_of(*parameter));
+  }
   for (size_t i = 0; i < optimizer.state_names().size(); ++i) {
-    states_.push_back(Tensor::zeros(context, Shape{numel}, DType::kFloat32));
+    states_.push_back(allocate(Category::kOptimizerState));
+  }
+  if (options.has_master_weights()) {
+    master_ = allocate(Category::kMasterWeights);
+    for (const Segment& segment : owned_) {
+      context.backend().copy(context.compute(),
+                             parameters_.range(segment.flat_offset, segment.numel),
+                             master_.range(offset_of(segment), segment.numel));
+    }
   }
 }
 
-int64_t PartitionedOptimizer::gradient_offset(const Segment& segment) const {
-  return partitioned_.gradients ? segment.partition_offset : segment.flat_offset;
+std::vector<Segment> PartitionedOptimizer::owned_now() const {
+  return partitioned_ ? share_ : layout_.all_segments();
 }
 
-int64_t PartitionedOptimizer::state_offset(const Segment& segment) const {
-  return partitioned_.optimizer_state ? segment.partition_offset : segment.flat_offset;
+Tensor PartitionedOptimizer::allocate(Category category) const {
+  const CategoryScope scope(context_, category);
+  const int64_t numel = partitioned_ ? layout_.partition_numel() : layout_.flat_numel();
+  return Tensor::zeros(context_, Shape{numel}, DType::kFloat32);
 }
 
-void PartitionedOptimizer::gradient_statistics(const Tensor& statistics) {
+void PartitionedOptimizer::gradient_statistics(const GradientHome& gradients,
+                                               const Tensor& statistics) {
   for (const Segment& segment : share_) {
-    context_.backend().gradient_statistics(
-        context_.compute(), gradients_.range(gradient_offset(segment), segment.numel),
-        options_.alignment, segment.flat_offset, statistics);
+    context_.backend().gradient_statistics(context_.compute(), gradients.at(segment),
+                                           options_.alignment, segment.flat_offset, statistics);
   }
 }
 
-void PartitionedOptimizer::update(double learning_rate, int64_t step, double gradient_scale) {
+void PartitionedOptimizer::update(const GradientHome& gradients,
+                                  const optim::UpdateArguments& arguments) {
   std::vector<Tensor> states(states_.size());
   for (const Segment& segment : owned_) {
     for (size_t i = 0; i < states_.size(); ++i) {
-      states[i] = states_[i].range(state_offset(segment), segment.numel);
+      states[i] = states_[i].range(offset_of(segment), segment.numel);
     }
-    optimizer_.update(context_.backend(), context_.compute(),
-                      {.learning_rate = learning_rate,
-                       .step = step,
-                       .gradient_scale = gradient_scale,
-                       .decay = handles_[segment.parameter]->shape().rank() >= 2},
-                      gradients_.range(gradient_offset(segment), segment.numel),
-                      parameters_.range(segment.flat_offset, segment.numel), states);
+    const Tensor parameter = parameters_.range(segment.flat_offset, segment.numel);
+    const Tensor weights =
+        master_.defined() ? master_.range(offset_of(segment), segment.numel) : parameter;
+    const optim::ParameterGroup& group = groups_[segment.parameter];
+    optim::UpdateArguments own = arguments;
+    own.learning_rate *= group.learning_rate_factor;
+    own.weight_decay_factor = group.weight_decay_factor;
+    optimizer_.update(context_.backend(), context_.compute(), own, gradients.at(segment), weights,
+                      states);
+    if (master_.defined()) {
+      context_.backend().copy(context_.compute(), weights, parameter);
+    }
   }
 }
 
+void PartitionedOptimizer::gather(Stream& stream, const Gather& gather, const Tensor& flat,
+                                  Purpose purpose) {
+  const auto about = gather.bucket < 0 ? nullptr : layout_.buckets()[gather.bucket].about;
+  communicator_.all_gather(stream, flat.range(gather.offset, gather.numel),
+                           {.purpose = purpose, .bucket = gather.bucket, .about = about},
+                           {.begin = gather.part_begin, .numel = gather.part_numel});
+}
+
 void PartitionedOptimizer::gather_parameters() {
-  if (!partitioned_.optimizer_state) {
+  if (!partitioned_) {
     return;
   }
   if (options_.poison) {
@@ -76,32 +101,81 @@ void PartitionedOptimizer::gather_parameters() {
       }
     }
   }
-  Stream& stream = options_.overlap_comm ? context_.communication() : context_.compute();
-  if (options_.overlap_comm) {
-    stream.wait(context_.compute().record());
-  }
-  for (int index = static_cast<int>(layout_.buckets().size()) - 1; index >= 0; --index) {
-    const Bucket& bucket = layout_.buckets()[index];
-    const Tensor memory = parameters_.range(bucket.offset, bucket.numel);
-    const CommTag tag = {.purpose = Purpose::kParameter, .bucket = index};
-    if (!options_.overlap_comm) {
-      const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "all_gather", index);
-      communicator_.all_gather(stream, memory, tag);
-      continue;
+  if (!options_.overlap_comm) {
+    for (const Gather& next : gathers_) {
+      const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "all_gather", next.bucket);
+      gather(context_.compute(), next, parameters_, Purpose::kParameter);
     }
-    communicator_.all_gather(stream, memory, tag);
+    return;
+  }
+  Stream& stream = context_.communication();
+  stream.wait(context_.compute().record());
+  for (const Gather& next : gathers_) {
+    gather(stream, next, parameters_, Purpose::kParameter);
     const Event gathered = stream.record();
-    for (const int parameter : bucket.parameters) {
+    for (const int parameter : next.parameters) {
       handles_[parameter]->set_ready(gathered);
     }
   }
 }
 
-void PartitionedOptimizer::poison_gradients() {
+void PartitionedOptimizer::poison_gradients(const GradientHome& gradients) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const Segment& segment : partitioned_.gradients ? share_ : layout_.all_segments()) {
-    context_.backend().fill(context_.compute(),
-                            gradients_.range(gradient_offset(segment), segment.numel), nan);
+  for (const Segment& segment :
+       partitioning_of(options_.stage).gradients ? share_ : layout_.all_segments()) {
+    context_.backend().fill(context_.compute(), gradients.at(segment), nan);
+  }
+}
+
+void PartitionedOptimizer::rehome() {
+  if (partitioned_ == partitioning_of(options_.stage).optimizer_state) {
+    return;
+  }
+  partitioned_ = !partitioned_;
+  for (Tensor& state : states_) {
+    rehome(state, Category::kOptimizerState);
+  }
+  if (master_.defined()) {
+    rehome(master_, Category::kMasterWeights);
+  }
+  owned_ = owned_now();
+}
+
+void PartitionedOptimizer::rehome(Tensor& tensor, Category category) {
+  const Tensor home = allocate(category);
+  for (const Segment& segment : share_) {
+    const Tensor flat = (partitioned_ ? tensor : home).range(segment.flat_offset, segment.numel);
+    const Tensor part =
+        (partitioned_ ? home : tensor).range(segment.partition_offset, segment.numel);
+    context_.backend().copy(context_.compute(), partitioned_ ? flat : part,
+                            partitioned_ ? part : flat);
+  }
+  tensor = home;
+  if (!partitioned_) {
+    for (const Gather& next : gathers_) {
+      gather(context_.compute(), next, tensor, Purpose::kState);
+    }
+  }
+}
+
+void PartitionedOptimizer::adopt(const PartitionedOptimizer& other) {
+  for (const Segment& segment : owned_) {
+    const auto same =
+        std::find(other.handles_.begin(), other.handles_.end(), handles_[segment.parameter]);
+    if (same == other.handles_.end()) {
+      continue;
+    }
+    const ParameterRange& range = other.layout_.ranges()[same - other.handles_.begin()];
+    const auto take = [&](const Tensor& from, const Tensor& to) {
+      context_.backend().copy(context_.compute(), from.range(range.offset, range.numel),
+                              to.range(segment.flat_offset, segment.numel));
+    };
+    for (size_t i = 0; i < states_.size(); ++i) {
+      take(other.states_[i], states_[i]);
+    }
+    if (master_.defined()) {
+      take(other.master_, master_);
+    }
   }
 }
 

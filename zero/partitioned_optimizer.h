@@ -1,60 +1,78 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "framework/autograd/parameter.h"
 #include "framework/comm/communicator.h"
 #include "optim/optimizer.h"
+#include "zero/gradient_home.h"
 #include "zero/layout.h"
 #include "zero/options.h"
 
 namespace zerolab::zero {
 
-/// Updates what this rank owns of the flat parameter buffer: all of it, or its partition; then
-/// gathers the rest.
+/// Updates what this rank owns of the parameters: all, or its partition; then gathers the rest.
+/// Holds the optimizer state, and the fp32 master weights of 16-bit parameters, of what it owns.
 class PartitionedOptimizer {
  public:
-  /// `parameters`: the flat buffer. `gradients`: the flat buffer, or the partition's.
-  /// `is_decayed[p]`: whether weight decay applies to parameter p. Allocates the optimizer state,
-  /// zeroed. All outlive it.
+  /// `parameters`: the flat buffer. Allocates the optimizer state, zeroed, and copies master
+  /// weights from the parameters. All outlive it.
   PartitionedOptimizer(RankContext& context, Communicator& communicator, const Layout& layout,
                        const EngineOptions& options, const optim::Optimizer& optimizer,
-                       std::vector<Parameter*> handles, const Tensor& parameters,
-                       const Tensor& gradients);
+                       const std::vector<Parameter*>& handles, const Tensor& parameters);
 
   /// Adds the squares of this rank's share of the reduced gradients to `statistics`
   /// (Backend::gradient_statistics). Indices are flat offsets. The shares of all ranks are
   /// disjoint, under every stage.
-  void gradient_statistics(const Tensor& statistics);
-  /// One update of everything that this rank owns.
-  void update(double learning_rate, int64_t step, double gradient_scale);
-  /// Brings every other rank's updated slices, bucket by bucket, those that the next forward reads
-  /// first coming first. With overlap the parameters' ready events tell when. Nothing where nothing
-  /// is partitioned.
+  void gradient_statistics(const GradientHome& gradients, const Tensor& statistics);
+  /// One update of everything that this rank owns; each parameter's group has its say over
+  /// learning rate and weight decay.
+  void update(const GradientHome& gradients, const optim::UpdateArguments& arguments);
+  /// Brings every other rank's updated slices, those that the next forward reads first coming
+  /// first. With overlap the parameters' ready events tell when. Nothing where nothing is
+  /// partitioned.
   void gather_parameters();
-  /// Fills what the reduction left without meaning, and what was consumed, with NaN.
-  void poison_gradients();
+  /// Fills what was consumed, and what the reduction left without meaning, with NaN.
+  void poison_gradients(const GradientHome& gradients);
 
-  /// State tensors by name, in the order of `optim::Optimizer::state_names`.
+  /// Moves state and master weights to where the options' present stage wants them, tensor by
+  /// tensor: from the partitions to every rank, or the other way round. All ranks take part.
+  void rehome();
+  /// Takes over state and master weights of the parameters that `other` has too. Both stand at
+  /// stage 0; the layouts may differ.
+  void adopt(const PartitionedOptimizer& other);
+
+  /// State tensors by name, in the order of `optim::Optimizer::state_names`; of what is owned, with
+  /// its padding.
   const std::vector<Tensor>& states() const { return states_; }
+  /// Undefined in fp32 training.
+  const Tensor& master_weights() const { return master_; }
   const std::vector<Segment>& owned() const { return owned_; }
 
  private:
-  int64_t gradient_offset(const Segment& segment) const;
-  int64_t state_offset(const Segment& segment) const;
+  int64_t offset_of(const Segment& segment) const {
+    return partitioned_ ? segment.partition_offset : segment.flat_offset;
+  }
+  std::vector<Segment> owned_now() const;
+  Tensor allocate(Category category) const;
+  void gather(Stream& stream, const Gather& gather, const Tensor& flat, Purpose purpose);
+  void rehome(Tensor& tensor, Category category);
 
   RankContext& context_;
   Communicator& communicator_;
   const Layout& layout_;
   const EngineOptions& options_;
-  const Partitioning partitioned_;
   const optim::Optimizer& optimizer_;
   const std::vector<Parameter*> handles_;
   const Tensor parameters_;
-  const Tensor gradients_;
-  const std::vector<Segment> share_;  ///< this rank's slices: what it counts in the norm
-  const std::vector<Segment> owned_;  ///< what it updates
+  std::vector<optim::ParameterGroup> groups_;  ///< by parameter
+  const std::vector<Segment> share_;           ///< this rank's slices: what it counts in the norm
+  const std::vector<Gather> gathers_;
+  bool partitioned_;            ///< whether state is, now
+  std::vector<Segment> owned_;  ///< what it updates
   std::vector<Tensor> states_;
+  Tensor master_;
 };
 
 }  // namespace zerolab::zero

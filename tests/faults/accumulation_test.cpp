@@ -96,11 +96,12 @@ std::vector<float> plain_training(Backend& backend, const ModelFactory& factory,
       }
     }
     for (size_t p = 0; p < parameters.size(); ++p) {
-      optimizer->update(backend, context.compute(),
-                        {.learning_rate = setup.learning_rate,
-                         .step = step + 1,
-                         .decay = parameters[p]->shape().rank() >= 2},
-                        sums[p], parameters[p]->value(), states[p]);
+      optimizer->update(
+          backend, context.compute(),
+          {.learning_rate = setup.learning_rate,
+           .step = step + 1,
+           .weight_decay_factor = optim::decay_matrices(*parameters[p]).weight_decay_factor},
+          sums[p], parameters[p]->value(), states[p]);
     }
   }
   return weights_of(parameters);
@@ -116,7 +117,7 @@ TEST(Faults, Row18_OneRankHasTheBitsOfPlainTraining) {
     const std::vector<float> each = plain_training(*backend, tiny_gpt(true), base, true);
     for (const RunSetup& setup : accumulations_of(base)) {
       EXPECT_EQ(run(*backend, tiny_gpt(true), setup).weights,
-                setup.engine.buffered() ? each : at_the_step)
+                setup.engine.reduces_each_micro_batch() ? each : at_the_step)
           << setup.to_string();
     }
   }

@@ -40,10 +40,12 @@ Values train(Backend& backend, const OptimizerOptions& options, bool decay, floa
       value /= scale;
     }
     const Tensor gradient = Tensor::from_host(context, shape, std::span<const float>(values));
-    optimizer->update(
-        backend, context.compute(),
-        {.learning_rate = kLearningRate, .step = ++step, .gradient_scale = scale, .decay = decay},
-        gradient, parameter, states);
+    optimizer->update(backend, context.compute(),
+                      {.learning_rate = kLearningRate,
+                       .step = ++step,
+                       .gradient_scale = scale,
+                       .weight_decay_factor = decay ? 1.0 : 0.0},
+                      gradient, parameter, states);
   }
   return parameter.to_host<float>();
 }

@@ -1,0 +1,104 @@
+#include "zero/control.h"
+
+#include <array>
+#include <bit>
+
+#include "framework/core/backend.h"
+#include "framework/core/exact_sum.h"
+
+namespace zerolab::zero {
+namespace {
+
+/// One rank's words: its gradient statistics, then these, then one fp32 loss a micro-batch.
+constexpr int kTokensWord = kStatisticsWords;
+constexpr int kStopWord = kStatisticsWords + 1;
+constexpr int kSourceWord = kStatisticsWords + 2;
+constexpr int kLossWord = kStatisticsWords + 3;
+
+void write(RankContext& context, const Tensor& out, std::initializer_list<int64_t> words) {
+  context.backend().copy_from_host(context.compute(), std::as_bytes(std::span(words)), out);
+}
+
+}  // namespace
+
+Control::Control(RankContext& context, Communicator& communicator, int micro_batches)
+    : context_(context),
+      communicator_(communicator),
+      micro_batches_(micro_batches),
+      words_(kLossWord + (micro_batches + 1) / 2) {
+  const CategoryScope scope(context, Category::kControl);
+  all_ = Tensor::zeros(context, Shape{communicator.size() * words_}, DType::kInt64);
+  mine_ = all_.range(communicator.rank() * words_, words_);
+}
+
+void Control::add_loss(int micro_batch, const Tensor& loss, bool first) {
+  const Tensor losses = mine_.range(kLossWord, words_ - kLossWord).reinterpret(DType::kFloat32);
+  const Tensor slot = losses.range(micro_batch, 1);
+  if (first) {
+    context_.backend().copy(context_.compute(), loss.view(Shape{1}), slot);
+  } else {
+    context_.backend().accumulate(context_.compute(), loss.view(Shape{1}), slot);
+  }
+}
+
+Tensor Control::clear_statistics() {
+  const Tensor statistics = mine_.range(0, kStatisticsWords);
+  context_.backend().fill(context_.compute(), statistics.range(0, kExactSumWords), 0.0);
+  write(context_, statistics.range(kFirstNonFiniteWord, 2), {kAllFinite, kNone});
+  return statistics;
+}
+
+Control::Outcome Control::exchange(int64_t tokens, bool stop, const Tensor& local_statistics) {
+  write(context_, mine_.range(kTokensWord, 3), {tokens, stop ? 1 : 0, kAllFinite});
+  if (local_statistics.defined()) {
+    context_.backend().copy(context_.compute(), local_statistics.range(kFirstNonFiniteWord, 1),
+                            mine_.range(kSourceWord, 1));
+  }
+  const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "control");
+  communicator_.all_gather(context_.compute(), all_, {.purpose = Purpose::kControl});
+  context_.compute().synchronize();
+  if (!context_.backend().computes()) {
+    return {};
+  }
+  std::vector<int64_t> words(all_.numel());
+  all_.copy_to_host(std::span<int64_t>(words));
+  return read(std::move(words));
+}
+
+Control::Outcome Control::read(std::vector<int64_t> words) const {
+  Outcome outcome;
+  std::vector<int64_t> sum(kExactSumWords);
+  std::vector<int> sources;
+  int64_t first = kAllFinite;
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    const std::span<int64_t> row(words.data() + rank * words_, words_);
+    normalize_exact_sum(row);
+    for (int i = 0; i < kExactSumWords; ++i) {
+      sum[i] += row[i];
+    }
+    if (row[kFirstNonFiniteWord] < first) {
+      first = row[kFirstNonFiniteWord];
+      outcome.non_finite = Outcome::NonFinite{.flat_offset = first,
+                                              .nan = row[kNonFiniteKindWord] == kNaN,
+                                              .owner = rank,
+                                              .sources = {}};
+    }
+    if (row[kSourceWord] != kAllFinite) {
+      sources.push_back(rank);
+    }
+    outcome.tokens += row[kTokensWord];
+    outcome.stop = outcome.stop || row[kStopWord] != 0;
+    for (int m = 0; m < micro_batches_; ++m) {
+      const auto pair = std::bit_cast<std::array<float, 2>>(row[kLossWord + m / 2]);
+      outcome.loss += pair[m % 2];
+    }
+  }
+  outcome.loss /= static_cast<double>(communicator_.size()) * micro_batches_;
+  outcome.sum_of_squares = round_exact_sum(sum);
+  if (outcome.non_finite.has_value()) {
+    outcome.non_finite->sources = std::move(sources);
+  }
+  return outcome;
+}
+
+}  // namespace zerolab::zero

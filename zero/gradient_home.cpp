@@ -1,0 +1,38 @@
+#include "zero/gradient_home.h"
+
+namespace zerolab::zero {
+
+GradientHome::GradientHome(RankContext& context, const Layout& layout, const EngineOptions& options)
+    : layout_(layout), partitioned_(partitioning_of(options.stage).gradients) {
+  const CategoryScope scope(context, Category::kGradients);
+  const DType dtype = options.accumulation_type();
+  if (partitioned_ || options.contiguous_gradients) {
+    const int64_t numel = partitioned_ ? layout.partition_numel() : layout.flat_numel();
+    memory_ = Tensor::empty(context, Shape{numel}, dtype);
+    return;
+  }
+  for (const ParameterRange& range : layout.ranges()) {
+    separate_.push_back(Tensor::empty(context, Shape{range.numel}, dtype));
+  }
+}
+
+Tensor GradientHome::at(const Segment& segment) const {
+  if (memory_.defined()) {
+    return memory_.range(partitioned_ ? segment.partition_offset : segment.flat_offset,
+                         segment.numel);
+  }
+  const int64_t begin = segment.flat_offset - layout_.ranges()[segment.parameter].offset;
+  return separate_[segment.parameter].range(begin, segment.numel);
+}
+
+Tensor GradientHome::parameter(int index) const {
+  const ParameterRange& range = layout_.ranges()[index];
+  return memory_.defined() ? memory_.range(range.offset, range.numel) : separate_[index];
+}
+
+Tensor GradientHome::bucket(int index) const {
+  const Bucket& bucket = layout_.buckets()[index];
+  return memory_.range(bucket.offset, bucket.numel);
+}
+
+}  // namespace zerolab::zero

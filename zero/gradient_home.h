@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "framework/core/rank_context.h"
+#include "framework/core/tensor.h"
+#include "zero/layout.h"
+#include "zero/options.h"
+
+namespace zerolab::zero {
+
+/// The memory of the gradients that a rank keeps until the step, in
+/// `EngineOptions::accumulation_type`: the flat buffer (stages 0 and 1), this rank's partition of
+/// it (stage 2), or, without `contiguous_gradients` in stages 0 and 1, one tensor a parameter.
+class GradientHome {
+ public:
+  GradientHome(RankContext& context, const Layout& layout, const EngineOptions& options);
+
+  /// A run of one parameter; in stage 2 of this rank's own.
+  Tensor at(const Segment& segment) const;
+  /// One parameter's gradient, flat. Not in stage 2.
+  Tensor parameter(int index) const;
+  /// A whole bucket, padding included. Only of the flat buffer.
+  Tensor bucket(int index) const;
+
+ private:
+  const Layout& layout_;
+  const bool partitioned_;
+  Tensor memory_;                 ///< flat or partition; undefined where parameters have their own
+  std::vector<Tensor> separate_;  ///< by parameter
+};
+
+}  // namespace zerolab::zero
