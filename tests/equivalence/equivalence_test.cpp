@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "framework/plain/backend.h"
@@ -48,23 +49,33 @@ RunSetup ddp_of(const Matrix& matrix) {
   return setup;
 }
 
-/// {DDP, first ZeRO-1, ZeRO-1, ZeRO-2 with all-reduce, ZeRO-2} × bucket {1, awkward, whole} ×
-/// overlap.
+/// {DDP, first ZeRO-1, ZeRO-1, ZeRO-2 with all-reduce, ZeRO-2} × both layouts ×
+/// contiguous_gradients × bucket {1, awkward, whole} × overlap.
 std::vector<RunSetup> variants_of(const RunSetup& ddp) {
   std::vector<RunSetup> setups;
   for (const int stage : {0, 1, 2}) {
     for (const bool reduce_scatter : {true, false}) {
-      for (const int64_t bucket : {1, 333, 1'000'000}) {
-        for (const bool overlap : {false, true}) {
-          if (stage == 0 && !reduce_scatter) {
-            continue;
+      for (const zero::LayoutKind layout :
+           {zero::LayoutKind::kBucketed, zero::LayoutKind::kContiguous}) {
+        for (const bool contiguous_gradients : {true, false}) {
+          for (const int64_t bucket : {1, 333, 1'000'000}) {
+            for (const bool overlap : {false, true}) {
+              if (stage == 0 && !reduce_scatter) {
+                continue;
+              }
+              RunSetup setup = ddp;
+              setup.engine.stage = stage;
+              setup.engine.layout = layout;
+              setup.engine.reduce_scatter = reduce_scatter;
+              setup.engine.contiguous_gradients = contiguous_gradients;
+              setup.engine.reduce_bucket_size = bucket;
+              setup.engine.overlap_comm = overlap;
+              if (layout == zero::LayoutKind::kContiguous) {
+                setup.engine.allgather_bucket_size = std::max<int64_t>(bucket, 500);
+              }
+              setups.push_back(setup);
+            }
           }
-          RunSetup setup = ddp;
-          setup.engine.stage = stage;
-          setup.engine.reduce_scatter = reduce_scatter;
-          setup.engine.reduce_bucket_size = bucket;
-          setup.engine.overlap_comm = overlap;
-          setups.push_back(setup);
         }
       }
     }

@@ -77,17 +77,18 @@ std::unique_ptr<Backend> fast_backend() {
   return onednn_is_available() ? make_onednn_backend() : make_plain_backend();
 }
 
-ModelFactory tiny_gpt(bool tied) {
-  return [tied](RankContext& context) {
+ModelFactory tiny_gpt(bool tied, DType dtype) {
+  return [tied, dtype](RankContext& context) {
     constexpr int64_t kBlock = 6;
     constexpr int64_t kVocab = 19;
-    auto gpt = std::make_unique<Gpt>(nn::Scope{.context = context, .seed = 5, .name = ""},
-                                     GptConfig{.n_layer = 2,
-                                               .n_head = 2,
-                                               .n_embd = 12,
-                                               .block_size = kBlock,
-                                               .vocab_size = kVocab,
-                                               .tie_weights = tied});
+    auto gpt =
+        std::make_unique<Gpt>(nn::Scope{.context = context, .seed = 5, .dtype = dtype, .name = ""},
+                              GptConfig{.n_layer = 2,
+                                        .n_head = 2,
+                                        .n_embd = 12,
+                                        .block_size = kBlock,
+                                        .vocab_size = kVocab,
+                                        .tie_weights = tied});
     const Gpt* model = gpt.get();
     return TestModel{
         std::move(gpt), [model](RankContext& rank, int64_t first_sample, int64_t rows) {
@@ -136,7 +137,10 @@ ModelFactory tiny_mlp(std::vector<int64_t> sizes) {
 std::vector<float> weights_of(const std::vector<Parameter*>& parameters) {
   std::vector<float> weights;
   for (const Parameter* parameter : parameters) {
-    const std::vector<float> values = parameter->value().to_host<float>();
+    RankContext& context = parameter->value().context();
+    const Tensor wide = Tensor::empty(context, parameter->shape(), DType::kFloat32);
+    context.backend().copy(context.compute(), parameter->value(), wide);
+    const std::vector<float> values = wide.to_host<float>();
     weights.insert(weights.end(), values.begin(), values.end());
   }
   return weights;
@@ -144,13 +148,14 @@ std::vector<float> weights_of(const std::vector<Parameter*>& parameters) {
 
 std::string RunSetup::to_string() const {
   return fmt::format(
-      "N {}, k {}, stage {}, reduce_scatter {}, bucket {}, overlap {}, each micro-batch {}, clip "
-      "{}, alignment {}, "
-      "poison {}, {} streams with seed {}",
-      world_size, engine.gradient_accumulation_steps, engine.stage, engine.reduce_scatter,
-      engine.reduce_bucket_size, engine.overlap_comm, engine.reduce_each_micro_batch,
-      engine.gradient_clipping, engine.alignment, engine.poison,
-      streams == StreamMode::kLazy ? "lazy" : "immediate", lazy_seed);
+      "N {}, k {}, stage {}, {} layout, reduce_scatter {}, contiguous_gradients {}, bucket {}, "
+      "overlap {}, each micro-batch {}, clip {}, alignment {}, poison {}, {} streams with seed {}",
+      world_size, engine.gradient_accumulation_steps, engine.stage,
+      engine.layout == zero::LayoutKind::kBucketed ? "bucketed" : "contiguous",
+      engine.reduce_scatter, engine.contiguous_gradients, engine.reduce_bucket_size,
+      engine.overlap_comm, engine.reduce_each_micro_batch, engine.gradient_clipping,
+      engine.alignment, engine.poison, streams == StreamMode::kLazy ? "lazy" : "immediate",
+      lazy_seed);
 }
 
 void EngineRank::accumulate(const RunSetup& setup, int64_t step) {

@@ -26,10 +26,10 @@ struct TestModel {
 using ModelFactory = std::function<TestModel(RankContext&)>;
 
 /// A tiny GPT on random tokens, and an MLP on random points (mean squared error).
-ModelFactory tiny_gpt(bool tied);
+ModelFactory tiny_gpt(bool tied, DType dtype = DType::kFloat32);
 ModelFactory tiny_mlp(std::vector<int64_t> sizes);
 
-/// The parameters' values, one after another, without padding.
+/// The parameters' values, one after another, without padding, widened to fp32.
 std::vector<float> weights_of(const std::vector<Parameter*>& parameters);
 
 /// One run of the engine.

@@ -70,6 +70,11 @@ TEST(Layout, HashTellsMapsApart) {
   EXPECT_NE(
       hash,
       Layout(parameters_of({25, 7}), {.world_size = 1, .bucket_size = 64, .alignment = 1}).hash());
+  EXPECT_NE(
+      hash,
+      Layout(parameters_of({25, 7}),
+             {.kind = LayoutKind::kContiguous, .world_size = 2, .bucket_size = 64, .alignment = 1})
+          .hash());
 }
 
 struct Case {
@@ -77,6 +82,14 @@ struct Case {
   int world_size;
   int64_t bucket_size;
   int64_t alignment;
+  LayoutKind kind;
+
+  Layout layout() const {
+    return Layout(parameters_of(sizes), {.kind = kind,
+                                         .world_size = world_size,
+                                         .bucket_size = bucket_size,
+                                         .alignment = alignment});
+  }
 };
 
 /// Sizes that divide by nothing, empty and huge parameters, more ranks than elements (faults 1–5).
@@ -98,7 +111,9 @@ std::vector<Case> awkward_cases() {
       for (const int64_t bucket :
            {int64_t{1}, int64_t{7}, int64_t{64}, total - 1, total, total + 1, 10 * total}) {
         for (const int64_t alignment : {1, 128}) {
-          cases.push_back({sizes, world_size, std::max<int64_t>(1, bucket), alignment});
+          for (const LayoutKind kind : {LayoutKind::kBucketed, LayoutKind::kContiguous}) {
+            cases.push_back({sizes, world_size, std::max<int64_t>(1, bucket), alignment, kind});
+          }
         }
       }
     }
@@ -108,9 +123,7 @@ std::vector<Case> awkward_cases() {
 
 TEST(Layout, EveryElementHasOneOwner) {
   for (const Case& c : awkward_cases()) {
-    const Layout layout(
-        parameters_of(c.sizes),
-        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    const Layout layout = c.layout();
     SCOPED_TRACE(layout.to_string());
     // Buckets tile the flat buffer; slices tile their bucket; partitions are tiled by their slices.
     int64_t flat = 0;
@@ -136,10 +149,12 @@ TEST(Layout, EveryElementHasOneOwner) {
     for (const int64_t numel : partition) {
       ASSERT_EQ(numel, layout.partition_numel());  // so owned elements differ by padding only
     }
-    // Padding is bounded: each parameter to the alignment, each bucket to world_size × alignment.
-    ASSERT_LE(layout.padding(),
-              static_cast<int64_t>(c.sizes.size()) * (c.alignment - 1) +
-                  static_cast<int64_t>(layout.buckets().size()) * (c.world_size * c.alignment - 1));
+    // Padding is bounded: each parameter to the alignment, and each bucket, or in the contiguous
+    // layout the flat buffer, to world_size × alignment.
+    const bool bucketed = c.kind == LayoutKind::kBucketed;
+    ASSERT_LE(layout.padding(), static_cast<int64_t>(c.sizes.size()) * (c.alignment - 1) +
+                                    static_cast<int64_t>(bucketed ? layout.buckets().size() : 1) *
+                                        (c.world_size * c.alignment - 1));
     // The ranks' segments cover every parameter exactly once and agree with the ranges.
     std::vector<int64_t> covered(c.sizes.size());
     for (int rank = 0; rank < c.world_size; ++rank) {
@@ -159,11 +174,68 @@ TEST(Layout, EveryElementHasOneOwner) {
   }
 }
 
+TEST(Layout, ContiguousPartitionsAreEqualPartsOfTheFlatBuffer) {
+  // Flat buffer, from the back: p2 [0, 5), p1 [5, 8), p0 [8, 18); 18 elements over 3 ranks.
+  const Layout layout(
+      parameters_of({10, 3, 5}),
+      {.kind = LayoutKind::kContiguous, .world_size = 3, .bucket_size = 8, .alignment = 1});
+  ASSERT_EQ(layout.buckets().size(), 2U);
+  ASSERT_EQ(layout.flat_numel(), 18);
+  // The first bucket is cut at 6, where rank 0's partition ends; the second at 12.
+  const auto expect_slices = [](const Bucket& bucket, const std::vector<Slice>& expected) {
+    ASSERT_EQ(bucket.slices.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(bucket.slices[i].owner, expected[i].owner);
+      EXPECT_EQ(bucket.slices[i].bucket_offset, expected[i].bucket_offset);
+      EXPECT_EQ(bucket.slices[i].partition_offset, expected[i].partition_offset);
+      EXPECT_EQ(bucket.slices[i].numel, expected[i].numel);
+    }
+  };
+  expect_slices(layout.buckets()[0], {{0, 0, 0, 6}, {1, 6, 0, 2}});
+  expect_slices(layout.buckets()[1], {{1, 0, 2, 4}, {2, 4, 0, 6}});
+  // p0 spans two partitions.
+  ASSERT_EQ(layout.segments(1).size(), 2U);
+  EXPECT_EQ(layout.segments(1)[1].parameter, 0);
+  EXPECT_EQ(layout.segments(1)[1].numel, 4);
+}
+
+/// A parameter is listed by the gather that completes it: no later one brings an element of it, and
+/// all together bring every element once.
+TEST(Layout, GathersBringEveryElementOnceAndTellWhenAParameterIsComplete) {
+  for (const Case& c : awkward_cases()) {
+    const Layout layout = c.layout();
+    if (layout.flat_numel() > 100'000) {
+      continue;
+    }
+    for (const int64_t gather_size : {int64_t{0}, int64_t{1}, int64_t{100}}) {
+      std::vector<int> gathered(layout.flat_numel());
+      std::vector<int> listed(c.sizes.size());
+      for (const Gather& gather : layout.gathers(gather_size)) {
+        const int64_t slice = gather.numel / c.world_size;
+        for (int rank = 0; rank < c.world_size; ++rank) {
+          for (int64_t i = 0; i < gather.part_numel; ++i) {
+            ++gathered[gather.offset + rank * slice + gather.part_begin + i];
+          }
+        }
+        for (const int parameter : gather.parameters) {
+          ++listed[parameter];
+          const ParameterRange& range = layout.ranges()[parameter];
+          for (int64_t i = range.offset; i < range.offset + range.numel; ++i) {
+            ASSERT_EQ(gathered[i], 1) << "parameter " << parameter << "\n" << layout.to_string();
+          }
+        }
+      }
+      ASSERT_TRUE(std::ranges::all_of(gathered, [](int times) { return times == 1; }));
+      if (layout.flat_numel() > 0) {
+        ASSERT_TRUE(std::ranges::all_of(listed, [](int times) { return times == 1; }));
+      }
+    }
+  }
+}
+
 TEST(Layout, BucketsKeepTheirLimitUnlessOneParameterPassesIt) {
   for (const Case& c : awkward_cases()) {
-    const Layout layout(
-        parameters_of(c.sizes),
-        {.world_size = c.world_size, .bucket_size = c.bucket_size, .alignment = c.alignment});
+    const Layout layout = c.layout();
     for (const Bucket& bucket : layout.buckets()) {
       int64_t filled = 0;
       for (const int parameter : bucket.parameters) {
