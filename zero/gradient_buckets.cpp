@@ -116,7 +116,8 @@ void GradientBuckets::end_micro_batch() {
 }
 
 bool GradientBuckets::is_ordinary(int bucket) const {
-  return !layout_.parameters()[layout_.buckets()[bucket].parameters.front()].own_bucket;
+  return kind_ == GradientMemory::kPacked ||
+         !layout_.parameters()[layout_.buckets()[bucket].parameters.front()].own_bucket;
 }
 
 void GradientBuckets::complete(int parameter) {

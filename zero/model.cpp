@@ -52,7 +52,7 @@ int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options) 
   const Bucket* previous = nullptr;
   for (const Bucket& bucket : layout.buckets()) {
     const LayoutParameter& first = layout.parameters()[bucket.parameters.front()];
-    if (first.own_bucket && (!packed || options.overlap_comm)) {
+    if (first.own_bucket && !packed) {
       held += bucket.numel;
       continue;
     }

@@ -123,5 +123,28 @@ TEST(Faults, Row18_OneRankHasTheBitsOfPlainTraining) {
   }
 }
 
+/// Whatever part of the division comes before the sum, the result is the mean; all else is refused
+/// (tests/zero/options_test.cpp).
+TEST(Faults, Row20_PrescaleAndPredivideGiveTheExactMean) {
+  for (const int world_size : {1, 2, 4}) {
+    for (const int micro_batches : {1, 2}) {
+      for (const int stage : {0, 1, 2}) {
+        for (const double factor : {0.0, 1.0, 2.0, 0.25, static_cast<double>(world_size)}) {
+          RunSetup setup = exact_setup(world_size, micro_batches);
+          setup.engine.stage = stage;
+          setup.engine.reduce_scatter = false;
+          setup.engine.reduce_bucket_size = 64;
+          setup.engine.prescale_gradients = factor == 0.0;
+          setup.engine.gradient_predivide_factor = factor == 0.0 ? 1.0 : factor;
+          const ExactModel model = {.shapes = flat_shapes({25, 101})};
+          EXPECT_EQ(run(*make_plain_backend(), model.factory(), setup).weights,
+                    expected_weights(model, setup))
+              << setup.to_string() << ", factor " << factor;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace zerolab::test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "framework/plain/backend.h"
 #include "tests/faults/variants.h"
@@ -145,6 +146,39 @@ TEST(Faults, Row6_WeightDecayOfSomeParametersWhenSlicesCutThem) {
     for (const RunSetup& setup : stages_of(base)) {
       EXPECT_EQ(run(*backend, model.factory(), setup).weights, expected.weights)
           << setup.to_string();
+    }
+  }
+}
+
+/// A group of its own for one parameter: half the learning rate, thrice the decay.
+TEST(Faults, Row6_ParameterGroupsWhenSlicesCutThem) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  const ExactModel model = {.shapes = flat_shapes({130, 50, 21, 1}),
+                            .coefficient = ExactModel::multiples_of(420)};
+  RunSetup alone = exact_setup(1);
+  alone.micro_batch = 420;
+  alone.optimizer = {.name = "sgd", .weight_decay = 0.5};
+  alone.optimizer.group_of = [](const Parameter& parameter) {
+    return parameter.name() == "p1" ? optim::ParameterGroup{0.5, 3.0} : optim::ParameterGroup{};
+  };
+  alone.steps = 1;
+  const std::vector<float> expected = run(*backend, model.factory(), alone).weights;
+  // w -= lr · factor · (gradient + decay · factor · w), from w = 1.
+  for (const auto& [index, parameter, rate, decay] :
+       {std::tuple{0, 0, 0.0625, 0.5}, std::tuple{131, 1, 0.03125, 1.5}}) {
+    double gradient = 0.0;
+    for (int64_t sample = 0; sample < 420; ++sample) {
+      gradient += model.coefficient(sample, parameter, parameter == 0 ? 0 : 1) / 420;
+    }
+    EXPECT_FLOAT_EQ(expected[index], static_cast<float>(1.0 - rate * (gradient + decay)));
+  }
+  for (const int world_size : {2, 3, 4, 7}) {
+    RunSetup base = alone;
+    base.world_size = world_size;
+    base.micro_batch = 420 / world_size;
+    base.engine.alignment = 1;
+    for (const RunSetup& setup : stages_of(base)) {
+      EXPECT_EQ(run(*backend, model.factory(), setup).weights, expected) << setup.to_string();
     }
   }
 }

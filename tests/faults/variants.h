@@ -10,7 +10,8 @@
 
 namespace zerolab::test {
 
-/// `base` in {DDP, ZeRO-1, first ZeRO-1, ZeRO-2}, each without and with overlap.
+/// `base` in {DDP, ZeRO-1, first ZeRO-1, ZeRO-2, and both ZeROs in the contiguous layout}, each
+/// without and with overlap; and once with gradients packed into their buckets.
 inline std::vector<RunSetup> stages_of(const RunSetup& base) {
   std::vector<RunSetup> setups;
   for (const bool overlap : {false, true}) {
@@ -22,7 +23,11 @@ inline std::vector<RunSetup> stages_of(const RunSetup& base) {
       if (stage == 1) {
         setup.engine.reduce_scatter = false;
         setups.push_back(setup);
+        setup.engine.reduce_scatter = true;
       }
+      setup.engine.contiguous_gradients = overlap != (stage == 2);
+      setup.engine.layout = zero::LayoutKind::kContiguous;
+      setups.push_back(setup);
     }
   }
   return setups;

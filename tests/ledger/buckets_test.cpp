@@ -22,6 +22,7 @@ MemoryLedger::Snapshot snapshot_after_a_step(EngineRank& rank, const RunSetup& s
 struct Case {
   bool tied;
   bool overlap;
+  bool packed;
   int64_t bucket;
 };
 
@@ -36,6 +37,7 @@ TEST_P(BucketLedger, PeakIsThePredictedToTheByte) {
       setup.engine.stage = 2;
       setup.engine.gradient_accumulation_steps = micro_batches;
       setup.engine.overlap_comm = GetParam().overlap;
+      setup.engine.contiguous_gradients = !GetParam().packed;
       setup.engine.reduce_bucket_size = GetParam().bucket;
       SCOPED_TRACE(setup.to_string());
       on_engines(*backend, tiny_gpt(GetParam().tied), setup, [&](EngineRank& rank) {
@@ -54,8 +56,10 @@ std::vector<Case> cases() {
   std::vector<Case> cases;
   for (const bool tied : {true, false}) {
     for (const bool overlap : {true, false}) {
-      for (const int64_t bucket : {1, 100, 333, 600, 1000, 1'000'000}) {
-        cases.push_back({tied, overlap, bucket});
+      for (const bool packed : {true, false}) {
+        for (const int64_t bucket : {1, 100, 333, 600, 1000, 1'000'000}) {
+          cases.push_back({tied, overlap, packed, bucket});
+        }
       }
     }
   }
@@ -63,8 +67,9 @@ std::vector<Case> cases() {
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_{}_bucket{}", info.param.tied ? "tied" : "untied",
-                     info.param.overlap ? "overlap" : "plain", info.param.bucket);
+  return fmt::format("{}_{}_{}_bucket{}", info.param.tied ? "tied" : "untied",
+                     info.param.overlap ? "overlap" : "plain",
+                     info.param.packed ? "packed" : "written", info.param.bucket);
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, BucketLedger, testing::ValuesIn(cases()), name_of_case);

@@ -78,14 +78,18 @@ TEST_P(CommunicationBytes, CountedIsPredictedAndTheFormulaPlusPadding) {
   for (const int k : {1, 2, 3}) {
     for (const bool reduce_scatter : {true, false}) {
       for (const bool each : {true, false}) {
-        for (const bool overlap : {true, false}) {
+        for (const bool bucketed : {true, false}) {
           RunSetup setup;
           setup.world_size = GetParam().world_size;
+          setup.engine.layout =
+              bucketed ? zero::LayoutKind::kBucketed : zero::LayoutKind::kContiguous;
+          setup.engine.allgather_bucket_size = bucketed ? 0 : 1000;
+          setup.engine.contiguous_gradients = k != 2;
           setup.engine.stage = GetParam().stage;
           setup.engine.gradient_accumulation_steps = k;
           setup.engine.reduce_scatter = reduce_scatter;
           setup.engine.reduce_each_micro_batch = each;
-          setup.engine.overlap_comm = overlap;
+          setup.engine.overlap_comm = each == reduce_scatter;
           setup.engine.reduce_bucket_size = 333;
           SCOPED_TRACE(setup.to_string());
           int64_t sent = 0;
@@ -123,14 +127,18 @@ TEST(CommunicationBytes, WithoutPaddingCountedIsTheFormula) {
   const ExactModel model = {.shapes = flat_shapes({128, 512, 1024})};
   const std::vector<std::array<int64_t, 3>> expected = {{0, 1, 2}, {1, 0, 3}, {1, 1, 2}, {2, 1, 2}};
   for (const auto& [stage, reduce_scatter, legs] : expected) {
-    RunSetup setup = exact_setup(4);
-    setup.engine.stage = static_cast<int>(stage);
-    setup.engine.reduce_scatter = reduce_scatter == 1;
-    setup.engine.reduce_bucket_size = 600;
-    setup.engine.alignment = 32;
-    for (const Counted& rank : count_a_step(model.factory(), setup)) {
-      ASSERT_EQ(rank.padding, 0);
-      EXPECT_EQ(rank.gradients + rank.parameters, 4 * legs * 1664 * 3 / 4) << setup.to_string();
+    for (const zero::LayoutKind layout :
+         {zero::LayoutKind::kBucketed, zero::LayoutKind::kContiguous}) {
+      RunSetup setup = exact_setup(4);
+      setup.engine.layout = layout;
+      setup.engine.stage = static_cast<int>(stage);
+      setup.engine.reduce_scatter = reduce_scatter == 1;
+      setup.engine.reduce_bucket_size = 600;
+      setup.engine.alignment = 32;
+      for (const Counted& rank : count_a_step(model.factory(), setup)) {
+        ASSERT_EQ(rank.padding, 0);
+        EXPECT_EQ(rank.gradients + rank.parameters, 4 * legs * 1664 * 3 / 4) << setup.to_string();
+      }
     }
   }
 }

@@ -28,6 +28,8 @@ TEST_P(DryRun, HasTheLedgersOfTheRealRun) {
         setup.engine.gradient_accumulation_steps = micro_batches;
         setup.engine.gradient_clipping = 1.0;
         setup.engine.reduce_bucket_size = bucket;
+        setup.engine.layout = tied ? zero::LayoutKind::kBucketed : zero::LayoutKind::kContiguous;
+        setup.engine.contiguous_gradients = bucket != 333;
         SCOPED_TRACE(setup.to_string());
         const auto two_steps = [&setup](EngineRank& rank) {
           for (int step = 0; step < 2; ++step) {

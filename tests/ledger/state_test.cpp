@@ -49,6 +49,8 @@ TEST_P(StateLedger, TrackedBytesAreTheFormulaPlusPaddingToTheByte) {
   for (const int64_t bucket : {1, 200, 100'000}) {
     for (const int64_t alignment : {1, 128}) {
       RunSetup setup = exact_setup(GetParam().world_size, 2);
+      setup.engine.layout =
+          bucket == 200 ? zero::LayoutKind::kContiguous : zero::LayoutKind::kBucketed;
       setup.optimizer = {};
       setup.engine.stage = GetParam().stage;
       setup.engine.reduce_bucket_size = bucket;
