@@ -14,6 +14,8 @@ namespace {
 // them for all, and the second barrier falls away.
 constexpr int64_t kMovedByLast = 16 << 10;
 
+// So long a failed rank's peers wait for it to leave, with a better reason than "an exception ended
+// it".
 constexpr std::chrono::seconds kReasonTime{1};
 
 bool has_second_barrier(const Collective& call) {
@@ -221,8 +223,6 @@ void Rendezvous::check(Lock& lock, int rank) {
   if (failed_rank_ < 0 || failed_rank_ == rank) {
     throw Error("comm", failure_);
   }
-  // A rank that unwinds gives its reason only when it leaves; one that does not leave is not waited
-  // for long.
   changed_.wait_until(lock, failed_at_ + kReasonTime, [&] { return left_[failed_rank_]; });
   throw Error("comm",
               fmt::format("{}; rank {} waited at {}", failure_, rank, name_of(calls_[rank])));

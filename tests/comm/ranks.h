@@ -63,6 +63,38 @@ inline Tensor tensor_of_rank(RankContext& context, int64_t numel) {
   return tensor_of(context, values(context.rank(), numel));
 }
 
+template <typename T>
+Tensor rounded_tensor_of(RankContext& context, const std::vector<float>& values) {
+  std::vector<T> rounded;
+  for (const float value : values) {
+    rounded.push_back(static_cast<T>(value));
+  }
+  return Tensor::from_host(context, Shape{static_cast<int64_t>(values.size())},
+                           std::span<const T>(rounded));
+}
+
+/// `values` rounded to bf16 or fp16.
+inline Tensor tensor_of(RankContext& context, const std::vector<float>& values, DType dtype) {
+  return dtype == DType::kBFloat16 ? rounded_tensor_of<BFloat16>(context, values)
+                                   : rounded_tensor_of<Float16>(context, values);
+}
+
+/// The numbers of a bf16 or fp16 tensor.
+inline std::vector<float> floats_of(const Tensor& tensor) {
+  std::vector<float> result;
+  const auto append = [&](const auto& halves) {
+    for (const auto half : halves) {
+      result.push_back(static_cast<float>(half));
+    }
+  };
+  if (tensor.dtype() == DType::kBFloat16) {
+    append(tensor.to_host<BFloat16>());
+  } else {
+    append(tensor.to_host<Float16>());
+  }
+  return result;
+}
+
 /// The sum of all ranks' element i over `divisor`, added in rank order.
 inline float mean(int size, int64_t i, double divisor) {
   float sum = value(0, i);
