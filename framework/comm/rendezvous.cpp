@@ -16,7 +16,7 @@ constexpr int64_t kMovedByLast = 16 << 10;
 
 // So long a failed rank's peers wait for it to leave, with a better reason than "an exception ended
 // it".
-constexpr std::chrono::seconds kReasonTime{1};
+constexpr std::chrono::seconds kReasonTime{2};
 
 bool has_second_barrier(const Collective& call) {
   return call.numel * size_of(call.dtype) > kMovedByLast;

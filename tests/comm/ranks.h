@@ -26,9 +26,9 @@ struct RanksOptions {
   LocalOptions group = {.timeout_s = 60};
 };
 
-/// Runs `body` on `size` ranks of the plain backend.
-inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
+/// Runs `body` on `size` ranks.
+inline void on_ranks(Backend& backend, int size, const RankBody& body,
+                     const RanksOptions& options) {
   LocalGroup group(size, options.group);
   run_ranks(group, [&](int rank) {
     // Each rank draws its own order: no rank may depend on another's.
@@ -36,11 +36,16 @@ inline void on_ranks(int size, const RankBody& body, const RanksOptions& options
                          .world_size = size,
                          .streams = options.streams,
                          .lazy_seed = options.lazy_seed + 1000 * rank},
-                        *backend);
+                        backend);
     const std::unique_ptr<Communicator> communicator = group.communicator(context);
     const AbortOnUnwind abort_on_unwind(*communicator);
     body(context, *communicator);
   });
+}
+
+/// On the plain backend.
+inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
+  on_ranks(*make_plain_backend(), size, body, options);
 }
 
 /// A value that differs between ranks and elements, of few bits: sums are exact.
