@@ -123,7 +123,7 @@ class Communicator {
   virtual void barrier() = 0;
 
   /// Ends every verb, now and later, of all ranks with an error that says that this rank failed and
-  /// why.
+  /// why; the others' also says at which verb they waited.
   virtual void abort(std::string_view reason) = 0;
 
   CommunicationLedger& ledger() { return *ledger_; }

@@ -1,4 +1,5 @@
 #include <bit>
+#include <limits>
 #include <tuple>
 
 #include "tests/comm/ranks.h"
@@ -181,6 +182,11 @@ TEST(CollectiveArguments, AreCheckedBeforeAnyPeerIsInvolved) {
 TEST(Groups, RefuseWhatCannotBe) {
   EXPECT_NE(error_of([] { LocalGroup(0); }), "");
   EXPECT_NE(error_of([] { LocalGroup(2, {.timeout_s = 0.0}); }), "");
+  EXPECT_EQ(error_of([] { LocalGroup(2, {.bandwidth_gbps = -1}); }),
+            "[comm] comm.bandwidth_gbps must be finite and not negative; got -1");
+  EXPECT_NE(error_of([] { LocalGroup(2, {.latency_us = -1}); }), "");
+  EXPECT_NE(error_of([] { LocalGroup(2, {.jitter_us = std::numeric_limits<double>::infinity()}); }),
+            "");
   const std::unique_ptr<Backend> backend = make_plain_backend();
   LocalGroup group(2);
   RankContext stranger({.rank = 0, .world_size = 3}, *backend);

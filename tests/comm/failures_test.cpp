@@ -1,6 +1,9 @@
-#include <mutex>
+#include <fmt/core.h>
+
+#include <atomic>
 #include <thread>
 
+#include "framework/plain/plain_backend.h"
 #include "tests/comm/ranks.h"
 
 namespace zerolab {
@@ -10,9 +13,15 @@ using std::chrono::milliseconds;
 
 constexpr int kRanks = 4;
 
+const CommTag kNormTag = {Purpose::kParameter, 2,
+                          std::make_shared<const std::string>("h.0.ln_1.weight … h.0.ln_1.bias")};
+const std::string kGather = "all_gather(parameter, bucket 2: h.0.ln_1.weight … h.0.ln_1.bias)";
+const std::string kWholeGather =
+    "all_gather(parameter, bucket 2: h.0.ln_1.weight … h.0.ln_1.bias, 128 bytes of fp32)";
+
 void gather(RankContext& context, Communicator& communicator, Stream& stream) {
   const Tensor buffer = tensor_of_rank(context, 8 * communicator.size());
-  communicator.all_gather(stream, buffer, {Purpose::kParameter, 2});
+  communicator.all_gather(stream, buffer, kNormTag);
   stream.synchronize();
 }
 
@@ -22,13 +31,13 @@ struct Outcome {
   double seconds = 0;
 };
 
-Outcome run_failing(const RankBody& body, const RanksOptions& options = {}) {
+Outcome run_failing(Backend& backend, const RankBody& body, const RanksOptions& options = {}) {
   Outcome outcome;
   outcome.ranks.resize(kRanks);
   const Clock::time_point begin = Clock::now();
   outcome.thrown = error_of([&] {
     on_ranks(
-        kRanks,
+        backend, kRanks,
         [&](RankContext& context, Communicator& communicator) {
           try {
             body(context, communicator);
@@ -44,10 +53,25 @@ Outcome run_failing(const RankBody& body, const RanksOptions& options = {}) {
   return outcome;
 }
 
+Outcome run_failing(const RankBody& body, const RanksOptions& options = {}) {
+  return run_failing(*make_plain_backend(), body, options);
+}
+
 void expect_on_every_rank(const Outcome& outcome, const std::string& text) {
   EXPECT_EQ(outcome.thrown, text);
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(outcome.ranks[rank], text) << rank;
+  }
+}
+
+/// The peers of a rank that failed say why, and where they waited.
+void expect_on_peers(const Outcome& outcome, int failed, const std::string& reason,
+                     const std::string& call) {
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank != failed) {
+      EXPECT_EQ(outcome.ranks[rank], fmt::format("[comm] rank {} failed: {}; rank {} waited at {}",
+                                                 failed, reason, rank, call));
+    }
   }
 }
 
@@ -117,13 +141,40 @@ TEST(Mismatch, OfSizeTagDtypeRootOrDivisorIsNamedOnEveryRank) {
                    "all_reduce(gradient, bucket 3, 32 bytes of fp32, divisor 2.5)"));
 }
 
+TEST(Mismatch, OfThePartOfASliceIsNamedOnEveryRank) {
+  const auto gather_part = [](const SlicePart& part) -> RankBody {
+    return [=](RankContext& context, Communicator& communicator) {
+      const Tensor buffer = tensor_of_rank(context, 32);
+      communicator.all_gather(context.compute(), buffer, kNormTag, part);
+    };
+  };
+  const std::string part =
+      "all_gather(parameter, bucket 2: h.0.ln_1.weight … h.0.ln_1.bias, 128 bytes of fp32, "
+      "elements [2, {}) of each slice)";
+  expect_on_every_rank(
+      disagree(gather_part({2, 3}), gather_part({2, -1})),
+      disagreement(fmt::format(fmt::runtime(part), 5), fmt::format(fmt::runtime(part), 8)));
+  expect_on_every_rank(disagree(gather_part({}), gather_part({2, 0})),
+                       disagreement(kWholeGather, fmt::format(fmt::runtime(part), 2)));
+}
+
+TEST(Mismatch, IsNoMatterOfTheParametersNames) {
+  on_ranks(2, [](RankContext& context, Communicator& communicator) {
+    CommTag tag = kNormTag;
+    tag.about = std::make_shared<const std::string>(context.rank() == 0 ? "wte" : "wpe");
+    const Tensor buffer = tensor_of_rank(context, 2);
+    communicator.all_gather(context.compute(), buffer, tag);
+    EXPECT_EQ(buffer.to_host<float>(), (std::vector<float>{value(0, 0), value(1, 1)}));
+  });
+}
+
 TEST(Mismatch, OfABarrierIsNamedOnEveryRank) {
   expect_on_every_rank(
       disagree([](RankContext&, Communicator& communicator) { communicator.barrier(); },
                [](RankContext& context, Communicator& communicator) {
                  gather(context, communicator, context.compute());
                }),
-      disagreement("barrier()", "all_gather(parameter, bucket 2, 128 bytes of fp32)"));
+      disagreement("barrier()", kWholeGather));
 }
 
 TEST(Failure, OfARankEndsTheOthersWithItsMessage) {
@@ -136,10 +187,23 @@ TEST(Failure, OfARankEndsTheOthersWithItsMessage) {
         },
         {.streams = mode});
     EXPECT_EQ(outcome.thrown, "[data] the file is gone");
-    for (const int rank : {0, 1, 3}) {
-      EXPECT_TRUE(outcome.ranks[rank].starts_with("[comm] rank 2 failed: ")) << outcome.ranks[rank];
-    }
+    expect_on_peers(outcome, 2, "[data] the file is gone", kGather);
   }
+}
+
+TEST(Failure, OfUnknownTypeEndsTheOthersToo) {
+  Outcome outcome;
+  outcome.ranks.resize(kRanks);
+  EXPECT_THROW(on_ranks(kRanks,
+                        [&](RankContext& context, Communicator& communicator) {
+                          if (context.rank() == 2) {
+                            throw 7;
+                          }
+                          outcome.ranks[context.rank()] = error_of(
+                              [&] { gather(context, communicator, context.communication()); });
+                        }),
+               int);
+  expect_on_peers(outcome, 2, "an exception of unknown type", kGather);
 }
 
 TEST(Failure, KeepsItsType) {
@@ -168,9 +232,7 @@ TEST(Failure, ReleasesTheRanksOwnWorkerBeforeItIsJoined) {
     gather(context, communicator, context.compute());
   });
   EXPECT_EQ(outcome.thrown, "[model] bad shape");
-  for (const int rank : {0, 1, 3}) {
-    EXPECT_TRUE(outcome.ranks[rank].starts_with("[comm] rank 2 failed: ")) << outcome.ranks[rank];
-  }
+  expect_on_peers(outcome, 2, "[model] bad shape", kGather);
 }
 
 TEST(Failure, IsReplacedByItsRanksBetterReasonOnly) {
@@ -230,9 +292,8 @@ TEST(Departure, OfARankEndsThoseThatWaitForIt) {
           {.streams = mode});
       EXPECT_TRUE(outcome.thrown.starts_with("[comm] rank 3 left the group while rank "))
           << outcome.thrown;
-      EXPECT_TRUE(outcome.thrown.ends_with(
-          " waits at all_gather(parameter, bucket 2, 128 bytes of fp32); all ranks must make the "
-          "same calls"));
+      EXPECT_TRUE(outcome.thrown.ends_with(" waits at " + kWholeGather +
+                                           "; all ranks must make the same calls"));
       EXPECT_EQ(outcome.ranks[3], "");
       for (const int rank : {0, 1, 2}) {
         EXPECT_EQ(outcome.ranks[rank], outcome.thrown);
@@ -263,9 +324,87 @@ TEST(Silence, EndsByTheTimeoutWithTheMissingRanks) {
           gather(context, communicator, context.communication());
         },
         {.streams = mode, .group = {.timeout_s = 0.3}});
-    expect_on_every_rank(outcome,
-                         "[comm] ranks 1, 3 did not arrive at all_gather(parameter, bucket 2) "
-                         "within 0.3 s; a rank that is only slow needs a longer comm.timeout_s");
+    expect_on_every_rank(
+        outcome, "[comm] ranks 1, 3 did not arrive at " + kGather +
+                     " within 0.3 s; a rank that is only slow needs a longer comm.timeout_s");
+  }
+}
+
+// A modelled sleep is far longer than the 10 s that `run_failing` allows.
+constexpr LocalOptions kSlowLink = {.timeout_s = 60, .latency_us = 60e6 / (kRanks - 1)};
+
+TEST(ModelledSleep, EndsWhenARankFails) {
+  for (const int64_t slice : {8, 4096}) {
+    const Outcome outcome = run_failing(
+        [&](RankContext& context, Communicator& communicator) {
+          const Tensor buffer = tensor_of_rank(context, slice * kRanks);
+          communicator.all_gather(context.communication(), buffer, kNormTag);
+          std::this_thread::sleep_for(milliseconds(100));
+          require(context.rank() != 1, "model", "bad shape");
+          context.communication().synchronize();
+        },
+        {.group = kSlowLink});
+    EXPECT_EQ(outcome.thrown, "[model] bad shape");
+    expect_on_peers(outcome, 1, "[model] bad shape", kGather);
+  }
+}
+
+TEST(ModelledSleep, OfJitterEndsWhenARankFails) {
+  const Outcome outcome = run_failing(
+      [](RankContext& context, Communicator& communicator) {
+        require(context.rank() != 1, "model", "bad shape");
+        gather(context, communicator, context.communication());
+      },
+      {.group = {.timeout_s = 60, .jitter_us = 60e6}});
+  EXPECT_EQ(outcome.thrown, "[model] bad shape");
+  expect_on_peers(outcome, 1, "[model] bad shape", kGather);
+}
+
+TEST(ModelledSleep, IsNoSilenceButAStalledRankIs) {
+  const Outcome outcome = run_failing(
+      [](RankContext& context, Communicator& communicator) {
+        // Lasts longer than the timeout.
+        gather(context, communicator, context.communication());
+        gather(context, communicator, context.communication());
+        if (context.rank() == 1) {
+          std::this_thread::sleep_for(milliseconds(900));
+        }
+        gather(context, communicator, context.communication());
+      },
+      {.group = {.timeout_s = 0.3, .latency_us = 400e3 / (kRanks - 1)}});
+  expect_on_every_rank(outcome, "[comm] rank 1 did not arrive at " + kGather +
+                                    " within 0.3 s; a rank that is only slow needs a longer "
+                                    "comm.timeout_s");
+}
+
+/// Its second sum fails.
+class FailingBackend final : public PlainBackend {
+ public:
+  void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
+                       std::span<std::byte> out) override {
+    require(++sums_ != 2, "backend", "no memory");
+    PlainBackend::reduce_in_order(sources, dtype, divisor, out);
+  }
+
+ private:
+  std::atomic<int> sums_ = 0;
+};
+
+TEST(KernelFailure, WithinACollectiveEndsAllRanks) {
+  for (const int64_t numel : {8, 40000}) {  // moved by the last rank, and by each
+    FailingBackend backend;
+    const Outcome outcome =
+        run_failing(backend, [&](RankContext& context, Communicator& communicator) {
+          const Tensor buffer = tensor_of_rank(context, numel);
+          communicator.all_reduce(context.communication(), buffer, 1.0, kNormTag);
+          context.communication().synchronize();
+        });
+    for (const std::string& text : outcome.ranks) {
+      EXPECT_NE(text.find("failed: [backend] no memory in all_reduce(parameter, bucket 2: "
+                          "h.0.ln_1.weight … h.0.ln_1.bias)"),
+                std::string::npos)
+          << text;
+    }
   }
 }
 

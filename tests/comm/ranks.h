@@ -26,9 +26,9 @@ struct RanksOptions {
   LocalOptions group = {.timeout_s = 60};
 };
 
-/// Runs `body` on `size` ranks of the plain backend.
-inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
+/// Runs `body` on `size` ranks.
+inline void on_ranks(Backend& backend, int size, const RankBody& body,
+                     const RanksOptions& options) {
   LocalGroup group(size, options.group);
   run_ranks(group, [&](int rank) {
     // Each rank draws its own order: no rank may depend on another's.
@@ -36,11 +36,16 @@ inline void on_ranks(int size, const RankBody& body, const RanksOptions& options
                          .world_size = size,
                          .streams = options.streams,
                          .lazy_seed = options.lazy_seed + 1000 * rank},
-                        *backend);
+                        backend);
     const std::unique_ptr<Communicator> communicator = group.communicator(context);
     const AbortOnUnwind abort_on_unwind(*communicator);
     body(context, *communicator);
   });
+}
+
+/// On the plain backend.
+inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
+  on_ranks(*make_plain_backend(), size, body, options);
 }
 
 /// A value that differs between ranks and elements, of few bits: sums are exact.
@@ -61,6 +66,38 @@ inline Tensor tensor_of(RankContext& context, const std::vector<float>& values) 
 
 inline Tensor tensor_of_rank(RankContext& context, int64_t numel) {
   return tensor_of(context, values(context.rank(), numel));
+}
+
+template <typename T>
+Tensor rounded_tensor_of(RankContext& context, const std::vector<float>& values) {
+  std::vector<T> rounded;
+  for (const float value : values) {
+    rounded.push_back(static_cast<T>(value));
+  }
+  return Tensor::from_host(context, Shape{static_cast<int64_t>(values.size())},
+                           std::span<const T>(rounded));
+}
+
+/// `values` rounded to bf16 or fp16.
+inline Tensor tensor_of(RankContext& context, const std::vector<float>& values, DType dtype) {
+  return dtype == DType::kBFloat16 ? rounded_tensor_of<BFloat16>(context, values)
+                                   : rounded_tensor_of<Float16>(context, values);
+}
+
+/// The numbers of a bf16 or fp16 tensor.
+inline std::vector<float> floats_of(const Tensor& tensor) {
+  std::vector<float> result;
+  const auto append = [&](const auto& halves) {
+    for (const auto half : halves) {
+      result.push_back(static_cast<float>(half));
+    }
+  };
+  if (tensor.dtype() == DType::kBFloat16) {
+    append(tensor.to_host<BFloat16>());
+  } else {
+    append(tensor.to_host<Float16>());
+  }
+  return result;
 }
 
 /// The sum of all ranks' element i over `divisor`, added in rank order.
