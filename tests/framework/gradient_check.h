@@ -59,6 +59,20 @@ using Op = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 /// Of an op's 16-bit results, relative to the largest element: a few roundings.
 inline double tolerance_of(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-7 : 0x1p-9; }
 
+/// Compares numbers with a tolerance relative to the largest.
+inline void expect_near_largest(const std::vector<double>& numbers,
+                                const std::vector<double>& expected, double tolerance,
+                                const std::string& what) {
+  ASSERT_EQ(numbers.size(), expected.size()) << what;
+  double largest = 0.0;
+  for (const double number : expected) {
+    largest = std::max(largest, std::abs(number));
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_NEAR(numbers[i], expected[i], tolerance * largest) << "element " << i << " of " << what;
+  }
+}
+
 /// An op's output and the gradients of all its inputs, computed in `dtype`: from the same numbers
 /// in every floating one.
 inline std::vector<std::vector<double>> results_in(TestRank& rank, DType dtype,
@@ -90,16 +104,9 @@ inline void expect_rounded_results(TestRank& rank, DType dtype, const std::vecto
     const auto results = results_in(rank, dtype, shapes, form);
     const auto expected = results_in(rank, DType::kFloat64, shapes, form);
     for (size_t r = 0; r < results.size(); ++r) {
-      double largest = 0.0;
-      for (const double number : expected[r]) {
-        largest = std::max(largest, std::abs(number));
-      }
-      for (size_t i = 0; i < results[r].size(); ++i) {
-        EXPECT_NEAR(results[r][i], expected[r][i], tolerance_of(dtype) * largest)
-            << "element " << i << " of "
-            << (r == 0 ? "the output" : "gradient " + std::to_string(r - 1)) << " in "
-            << name_of(dtype);
-      }
+      const std::string what = r == 0 ? "the output" : "gradient " + std::to_string(r - 1);
+      expect_near_largest(results[r], expected[r], tolerance_of(dtype),
+                          what + " in " + std::string(name_of(dtype)));
     }
   }
 }
