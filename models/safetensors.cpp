@@ -192,9 +192,6 @@ void load_weights(const std::string& path, const std::vector<Parameter*>& parame
     require(record.shape == shape, kComponent,
             "record '{}' of '{}' has another shape; got {}, expected {}", found->second, path,
             text_of(record.shape), text_of(shape));
-    require(parameter->value().dtype() == DType::kFloat32, kComponent,
-            "parameter '{}' must be fp32; got {}", parameter->name(),
-            name_of(parameter->value().dtype()));
     wanted.insert(parameter->name());
   }
   for (const auto& [bare, name] : record_names) {
@@ -207,8 +204,12 @@ void load_weights(const std::string& path, const std::vector<Parameter*>& parame
   for (const Parameter* parameter : parameters) {
     const std::vector<float> values = file.read(record_names.at(parameter->name()));
     RankContext& context = parameter->value().context();
-    context.backend().copy_from_host(
-        context.compute(), std::as_bytes(std::span<const float>(values)), parameter->value());
+    with_float_type(parameter->value().dtype(), [&]<typename T>(T) {
+      std::vector<T> elements(values.size());
+      std::transform(values.begin(), values.end(), elements.begin(), rounded<T, float>);
+      context.backend().copy_from_host(
+          context.compute(), std::as_bytes(std::span<const T>(elements)), parameter->value());
+    });
   }
 }
 

@@ -41,9 +41,10 @@ class SafetensorsFile {
   std::map<std::string, Record> records_;
 };
 
-/// Fills fp32 parameters from a file with the same names and shapes, with or without the prefix
-/// "transformer.". Attention's mask buffers are skipped, and an output layer equal to a tied
-/// embedding. Throws `Error` when anything is missing, left over or of another shape or dtype.
+/// Fills parameters (those of 16 bits by rounding) from a file of F32 records with the same names
+/// and shapes, with or without the prefix "transformer.". Attention's mask buffers are skipped, and
+/// an output layer equal to a tied embedding. Throws `Error` when anything is missing, left over or
+/// of another shape or dtype.
 void load_weights(const std::string& path, const std::vector<Parameter*>& parameters);
 
 }  // namespace zerolab

@@ -11,9 +11,11 @@ void backward(const Tensor& root, const Tensor& seed) {
   require(root.defined() && root.producer() != nullptr, "backward",
           "the tensor has no history; got a tensor that depends on no unfrozen parameter, or was "
           "made without gradients");
-  require(seed.defined() && seed.shape() == root.shape(), "backward",
-          "the seed must have the root's shape; got {}, expected {}",
-          seed.defined() ? seed.shape().to_string() : "nothing", root.shape().to_string());
+  require(seed.defined() && seed.shape() == root.shape() && seed.dtype() == root.dtype(),
+          "backward", "the seed must have the root's shape and dtype; got {}, expected {} {}",
+          seed.defined() ? fmt::format("{} {}", name_of(seed.dtype()), seed.shape().to_string())
+                         : "nothing",
+          name_of(root.dtype()), root.shape().to_string());
 
   // Count each leaf's contributions, so that it can be told after the last one.
   std::vector<std::shared_ptr<Node>> reached = {root.producer()};
@@ -56,6 +58,7 @@ void backward(const Tensor& root, const Tensor& seed) {
     const Node::Rule rule = std::exchange(node->rule_, nullptr);
     const Tensor gradient = node->gradient_;
     rule(gradient, gradients);
+    gradients.convert();
     node->gradient_ = Tensor();
     for (const Node::Edge& edge : std::exchange(node->inputs_, {})) {
       Leaf* leaf = edge.node == nullptr ? nullptr : edge.node->as_leaf();

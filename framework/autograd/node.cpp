@@ -16,6 +16,15 @@ bool needs_gradient(const Tensor& input) {
   return leaf == nullptr || !leaf->parameter().frozen();
 }
 
+void write(const Tensor& gradient, const Destination& destination) {
+  RankContext& context = gradient.context();
+  if (destination.accumulate) {
+    context.backend().accumulate(context.compute(), gradient, destination.tensor);
+  } else {
+    context.backend().copy(context.compute(), gradient, destination.tensor);
+  }
+}
+
 /// Grows by one a node; only its order within one rank's tape matters.
 uint64_t next_sequence() {
   thread_local uint64_t sequence = 0;
@@ -43,10 +52,24 @@ Node::~Node() {
 bool Gradients::needed(int input) const { return node_.inputs_[input].node != nullptr; }
 
 Destination Gradients::destination(int input) {
+  return destination_of(input, node_.inputs_[input].dtype);
+}
+
+Destination Gradients::parameter_destination(int input) {
+  return destination_of(input, DType::kFloat32);
+}
+
+Destination Gradients::destination_of(int input, DType also) {
   const Node::Edge& edge = node_.inputs_[input];
   Node& producer = *edge.node;
   if (Leaf* leaf = producer.as_leaf()) {
-    return leaf->parameter().open();
+    const Destination memory = leaf->parameter().open();
+    if (memory.tensor.dtype() == edge.dtype || memory.tensor.dtype() == also) {
+      return memory;
+    }
+    conversions_.push_back(
+        {Tensor::empty(memory.tensor.context(), edge.shape, edge.dtype), memory});
+    return {conversions_.back().gradient, false};
   }
   if (!producer.gradient_.defined()) {
     producer.gradient_ = Tensor::empty(node_.gradient_.context(), edge.shape, edge.dtype);
@@ -55,8 +78,7 @@ Destination Gradients::destination(int input) {
   if (!producer.gradient_.is_unique()) {
     // Somebody else still reads this memory (`pass` shares it): add to a copy.
     const Tensor copy = Tensor::empty_like(producer.gradient_);
-    Backend& backend = copy.context().backend();
-    backend.copy(copy.context().compute(), producer.gradient_, copy);
+    write(producer.gradient_, {copy, false});
     producer.gradient_ = copy;
   }
   return {producer.gradient_, true};
@@ -64,16 +86,18 @@ Destination Gradients::destination(int input) {
 
 void Gradients::pass(int input, const Tensor& gradient) {
   const Node::Edge& edge = node_.inputs_[input];
-  RankContext& context = gradient.context();
-  if (edge.node->as_leaf() == nullptr && !edge.node->gradient_.defined()) {
-    edge.node->gradient_ = gradient.view(edge.shape);
-    return;
-  }
-  const Destination destination = this->destination(input);
-  if (destination.accumulate) {
-    context.backend().accumulate(context.compute(), gradient, destination.tensor);
+  if (Leaf* leaf = edge.node->as_leaf()) {
+    write(gradient, leaf->parameter().open());
+  } else if (edge.node->gradient_.defined()) {
+    write(gradient, destination(input));
   } else {
-    context.backend().copy(context.compute(), gradient, destination.tensor);
+    edge.node->gradient_ = gradient.view(edge.shape);
+  }
+}
+
+void Gradients::convert() {
+  for (const Conversion& conversion : conversions_) {
+    write(conversion.gradient, conversion.destination);
   }
 }
 

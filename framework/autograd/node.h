@@ -59,16 +59,31 @@ struct Destination {
 class Gradients {
  public:
   bool needed(int input) const;
-  /// Memory for the gradient of `input`: fresh, or holding earlier contributions, or the engine's
-  /// own.
+  /// Memory for the gradient of `input`, of its dtype: fresh, or holding earlier contributions, or
+  /// the engine's own.
   Destination destination(int input);
+  /// The same for kernels that also write fp32 (backend.h, gradients of parameters): an engine that
+  /// accumulates 16-bit gradients in fp32 then gets sums that were never rounded.
+  Destination parameter_destination(int input);
   /// Contributes `gradient` as it is, without a copy where nobody else needs its memory.
   void pass(int input, const Tensor& gradient);
 
  private:
   friend void backward(const Tensor& root, const Tensor& seed);
   explicit Gradients(Node& node) : node_(node) {}
+  /// `also`: a dtype besides the input's that its kernel writes.
+  Destination destination_of(int input, DType also);
+  /// Hands gradients in their inputs' dtype to leaves whose memory has another, when their kernels
+  /// have been launched.
+  void convert();
+
+  struct Conversion {
+    Tensor gradient;
+    Destination destination;
+  };
+
   Node& node_;
+  std::vector<Conversion> conversions_;
 };
 
 /// Makes `output` the result of an operation on `inputs`: gradients flow through it if they are
@@ -84,9 +99,9 @@ bool records(std::initializer_list<Tensor> inputs);
 /// begins with it.
 RankContext& begin_op(std::string_view name, std::initializer_list<Tensor> inputs);
 
-/// Runs the tape backwards from `root`, with `seed` (same shape) as its gradient; in reverse order
-/// of recording, iteratively. Saved tensors are released as soon as their node has run, so a second
-/// call throws `Error`. Each leaf hears `ready` once, after its last contribution.
+/// Runs the tape backwards from `root`, with `seed` (same shape and dtype) as its gradient; in
+/// reverse order of recording, iteratively. Saved tensors are released as soon as their node has
+/// run, so a second call throws `Error`. Each leaf hears `ready` once, after its last contribution.
 void backward(const Tensor& root, const Tensor& seed);
 
 }  // namespace zerolab::autograd

@@ -15,9 +15,9 @@ class Parameter;
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// Memory for the next contribution, of the parameter's shape, and whether to add to it. Called
-  /// on the host thread, once a contribution, just before its kernel is launched on the compute
-  /// stream.
+  /// Memory for the next contribution, of the parameter's shape and any floating dtype, and whether
+  /// to add to it. Called on the host thread, once a contribution, just before its kernel is
+  /// launched on the compute stream.
   virtual autograd::Destination open(Parameter& parameter) = 0;
   /// The last contribution of this backward has been launched: once a backward and parameter that
   /// was reached.

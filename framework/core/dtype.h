@@ -58,4 +58,27 @@ struct DTypeOf<Float16> {
   static constexpr DType value = DType::kFloat16;
 };
 
+/// Calls `body` with a value of the C++ type of a floating `dtype`.
+template <typename Body>
+void with_float_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return body(BFloat16{});
+    case DType::kFloat16:
+      return body(Float16{});
+    case DType::kFloat64:
+      return body(double{});
+    default:
+      return body(float{});
+  }
+}
+
+/// The same for two dtypes.
+template <typename Body>
+void with_float_types(DType first, DType second, Body&& body) {
+  with_float_type(first, [&]<typename T>(T) {
+    with_float_type(second, [&]<typename U>(U) { body(T{}, U{}); });
+  });
+}
+
 }  // namespace zerolab

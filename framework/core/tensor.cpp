@@ -103,7 +103,9 @@ void Tensor::copy_to_host(std::span<T> out) const {
 
 double Tensor::item() const {
   require(numel() == 1, "tensor", "item() needs one element; got shape {}", shape_.to_string());
-  return dtype_ == DType::kFloat64 ? to_host<double>()[0] : to_host<float>()[0];
+  double value = 0.0;
+  with_float_type(dtype_, [&]<typename T>(T) { value = widened(to_host<T>()[0]); });
+  return value;
 }
 
 std::byte* Tensor::raw() const {

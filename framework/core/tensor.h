@@ -51,7 +51,7 @@ class Tensor {
   /// Waits for nothing: the caller has ordered the copy against the streams.
   template <typename T>
   void copy_to_host(std::span<T> out) const;
-  /// The one element of a scalar tensor, fp32 or fp64.
+  /// The one element of a scalar tensor of a floating dtype.
   double item() const;
 
   /// Raw device memory: for the backends and communicators only.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBlockAlignment = 64;
 constexpr int64_t kSmallestOnHugePages = int64_t{1} << 20;
-constexpr int kPoisonByte = 0xFF;  // all ones is a NaN in fp32 and fp64
+constexpr int kPoisonByte = 0xFF;  // all ones is a NaN of every floating type
 
 /// `aligned_alloc` asks for more than it keeps, so that a freed block is too small for the same
 /// request: the heap would grow at every step. Aligning by hand lets a block fit its own hole.

@@ -17,8 +17,9 @@ struct Init {
   static Init normal(double stddev) { return {0.0, stddev}; }
 };
 
-/// Fills `out`, fp32 or fp64. The numbers depend on seed, the parameter's name and each element's
-/// index alone, so that they are the same for any number of ranks and in any order of parameters.
+/// Fills `out`, of any floating dtype; 16-bit elements are the fp32 ones rounded. The numbers
+/// depend on seed, the parameter's name and each element's index alone, so that they are the same
+/// for any number of ranks and in any order of parameters.
 void initialize(const Tensor& out, const Init& init, uint64_t seed, std::string_view name);
 
 }  // namespace zerolab::nn

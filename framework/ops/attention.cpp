@@ -17,7 +17,7 @@ Tensor causal_attention(const Tensor& qkv, int64_t num_heads) {
   RankContext& context = autograd::begin_op("attention", {qkv});
   const Tensor out = Tensor::empty(context, shape.with_cols(shape.cols() / 3), qkv.dtype());
   const Tensor log_sum_exp =
-      Tensor::empty(context, Shape{shape[0], num_heads, shape[1]}, qkv.dtype());
+      Tensor::empty(context, Shape{shape[0], num_heads, shape[1]}, statistics_type(qkv.dtype()));
   context.backend().attention_forward(context.compute(), qkv, num_heads, out, log_sum_exp);
   if (!autograd::records({qkv})) {
     return out;

@@ -7,11 +7,12 @@
 
 namespace zerolab::ops {
 
-/// Throws unless `tensor` is there and holds fp32 or fp64.
+/// Throws unless `tensor` is there and has a floating element type.
 inline void require_float(std::string_view op, std::string_view what, const Tensor& tensor) {
   require(tensor.defined(), op, "{} is missing", what);
-  require(tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kFloat64, op,
-          "wrong element type of {}; got {}, expected fp32 or fp64", what, name_of(tensor.dtype()));
+  require(is_floating(tensor.dtype()), op,
+          "wrong element type of {}; got {}, expected fp32, bf16, fp16 or fp64", what,
+          name_of(tensor.dtype()));
 }
 
 /// Throws unless `tensor` is there and has this element type.

@@ -19,8 +19,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
           "the backward would overwrite a parameter; got a parameter as logits");
 
   RankContext& context = autograd::begin_op("cross_entropy", {logits, targets});
-  const Tensor log_sum_exp = Tensor::empty(context, Shape{targets.numel()}, logits.dtype());
-  const Tensor loss = Tensor::empty(context, Shape{}, logits.dtype());
+  const Tensor log_sum_exp =
+      Tensor::empty(context, Shape{targets.numel()}, statistics_type(logits.dtype()));
+  const Tensor loss = Tensor::empty(context, Shape{}, statistics_type(logits.dtype()));
   context.backend().cross_entropy_forward(context.compute(), logits, targets, log_sum_exp, loss);
   if (!autograd::records({logits})) {
     return loss;

@@ -33,7 +33,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
         if (gradients.needed(1) && !broadcast) {
           gradients.pass(1, dy);
         } else if (gradients.needed(1)) {
-          const autograd::Destination db = gradients.destination(1);
+          const autograd::Destination db = gradients.parameter_destination(1);
           dy.context().backend().sum_rows(dy.context().compute(), dy, db.tensor, db.accumulate);
         }
         if (gradients.needed(0)) {

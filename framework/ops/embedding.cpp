@@ -37,7 +37,7 @@ Tensor embedding(const Tensor& indices, const Tensor& table) {
   }
   return autograd::record(
       "embedding", out, {table}, [indices](const Tensor& dy, autograd::Gradients& gradients) {
-        const autograd::Destination dtable = gradients.destination(0);
+        const autograd::Destination dtable = gradients.parameter_destination(0);
         dy.context().backend().embedding_backward(dy.context().compute(), indices, dy,
                                                   dtable.tensor, dtable.accumulate);
       });

@@ -18,7 +18,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
   RankContext& context = autograd::begin_op("layer_norm", {x, weight, bias});
   const Tensor out = Tensor::empty_like(x);
-  const Tensor mean = Tensor::empty(context, Shape{x.shape().rows()}, x.dtype());
+  const Tensor mean = Tensor::empty(context, Shape{x.shape().rows()}, statistics_type(x.dtype()));
   const Tensor rstd = Tensor::empty_like(mean);
   context.backend().layer_norm_forward(context.compute(), x, weight, bias, epsilon, out, mean,
                                        rstd);
@@ -33,10 +33,10 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
                             autograd::Destination dweight;
                             autograd::Destination dbias;
                             if (gradients.needed(2)) {  // the earlier bucket's first
-                              dbias = gradients.destination(2);
+                              dbias = gradients.parameter_destination(2);
                             }
                             if (gradients.needed(1)) {
-                              dweight = gradients.destination(1);
+                              dweight = gradients.parameter_destination(1);
                             }
                             if (dweight.tensor.defined() || dbias.tensor.defined()) {
                               backend.layer_norm_backward_parameters(

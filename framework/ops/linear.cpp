@@ -30,27 +30,27 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightL
   }
   // The parameters come first, in reverse of their registration as in their buckets; and x is freed
   // before its gradient is made.
-  return autograd::record("linear", out, {x, weight, bias},
-                          [x = x.detached(), weight = weight.detached(), layout](
-                              const Tensor& dy, autograd::Gradients& gradients) mutable {
-                            Backend& backend = dy.context().backend();
-                            Stream& compute = dy.context().compute();
-                            if (gradients.needed(2)) {
-                              const autograd::Destination dbias = gradients.destination(2);
-                              backend.sum_rows(compute, dy, dbias.tensor, dbias.accumulate);
-                            }
-                            if (gradients.needed(1)) {
-                              const autograd::Destination dweight = gradients.destination(1);
-                              backend.linear_backward_weight(compute, x, dy, layout, dweight.tensor,
-                                                             dweight.accumulate);
-                            }
-                            x = Tensor();
-                            if (gradients.needed(0)) {
-                              const autograd::Destination dx = gradients.destination(0);
-                              backend.linear_backward_input(compute, dy, weight, layout, dx.tensor,
-                                                            dx.accumulate);
-                            }
-                          });
+  return autograd::record(
+      "linear", out, {x, weight, bias},
+      [x = x.detached(), weight = weight.detached(), layout](
+          const Tensor& dy, autograd::Gradients& gradients) mutable {
+        Backend& backend = dy.context().backend();
+        Stream& compute = dy.context().compute();
+        if (gradients.needed(2)) {
+          const autograd::Destination dbias = gradients.parameter_destination(2);
+          backend.sum_rows(compute, dy, dbias.tensor, dbias.accumulate);
+        }
+        if (gradients.needed(1)) {
+          const autograd::Destination dweight = gradients.parameter_destination(1);
+          backend.linear_backward_weight(compute, x, dy, layout, dweight.tensor,
+                                         dweight.accumulate);
+        }
+        x = Tensor();
+        if (gradients.needed(0)) {
+          const autograd::Destination dx = gradients.destination(0);
+          backend.linear_backward_input(compute, dy, weight, layout, dx.tensor, dx.accumulate);
+        }
+      });
 }
 
 }  // namespace zerolab::ops

@@ -14,7 +14,7 @@ Tensor mse(const Tensor& prediction, const Tensor& target) {
           prediction.shape().to_string());
 
   RankContext& context = autograd::begin_op("mse", {prediction, target});
-  const Tensor loss = Tensor::empty(context, Shape{}, prediction.dtype());
+  const Tensor loss = Tensor::empty(context, Shape{}, statistics_type(prediction.dtype()));
   context.backend().mse_forward(context.compute(), prediction, target, loss);
   if (!autograd::records({prediction})) {
     return loss;

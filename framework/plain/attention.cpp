@@ -35,19 +35,19 @@ struct Heads {
 };
 
 template <typename T>
-T dot(const T* a, const T* b, int64_t size) {
-  T sum = 0;
+Compute<T> dot(const T* a, const T* b, int64_t size) {
+  Compute<T> sum = 0;
   for (int64_t i = 0; i < size; ++i) {
-    sum += a[i] * b[i];
+    sum += widened(a[i]) * widened(b[i]);
   }
   return sum;
 }
 
 /// out += factor * a
 template <typename T>
-void add_scaled(T factor, const T* a, T* out, int64_t size) {
+void add_scaled(Compute<T> factor, const T* a, Compute<T>* out, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
-    out[i] += factor * a[i];
+    out[i] += factor * widened(a[i]);
   }
 }
 
@@ -55,27 +55,30 @@ void add_scaled(T factor, const T* a, T* out, int64_t size) {
 
 void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                      const Tensor& out, const Tensor& log_sum_exp) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [heads = Heads(qkv, num_heads), qkv = qkv.data<T>(), out = out.data<T>(),
-                           log_sum_exp = log_sum_exp.data<T>()] {
+                           log_sum_exp = log_sum_exp.data<Compute<T>>()] {
       const int64_t size = heads.D;
-      const T scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(size)));
-      std::vector<T> weights(heads.T);
+      const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
+      std::vector<Compute<T>> weights(heads.T);
+      std::vector<Compute<T>> sums(size);
       heads.for_each([&](int64_t b, int64_t h, int64_t t) {
         for (int64_t s = 0; s <= t; ++s) {
           weights[s] = scale * dot(qkv + heads.query(b, h, t), qkv + heads.key(b, h, s), size);
         }
-        const T largest = *std::max_element(weights.begin(), weights.begin() + t + 1);
-        T sum = 0;
+        const Compute<T> largest = *std::max_element(weights.begin(), weights.begin() + t + 1);
+        Compute<T> sum = 0;
         for (int64_t s = 0; s <= t; ++s) {
           weights[s] = std::exp(weights[s] - largest);
           sum += weights[s];
         }
         log_sum_exp[heads.row(b, h, t)] = largest + std::log(sum);
-        T* out_row = out + heads.out(b, h, t);
-        std::fill_n(out_row, size, T(0));
+        std::fill(sums.begin(), sums.end(), 0);
         for (int64_t s = 0; s <= t; ++s) {
-          add_scaled(weights[s] / sum, qkv + heads.value(b, h, s), out_row, size);
+          add_scaled(weights[s] / sum, qkv + heads.value(b, h, s), sums.data(), size);
+        }
+        for (int64_t i = 0; i < size; ++i) {
+          plain::store(out[heads.out(b, h, t) + i], sums[i], false);
         }
       });
     });
@@ -85,31 +88,33 @@ void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t 
 void PlainBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                       const Tensor& log_sum_exp, const Tensor& dy,
                                       int64_t num_heads, const Tensor& dqkv, bool accumulate) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [heads = Heads(qkv, num_heads), numel = qkv.numel(), qkv = qkv.data<T>(),
-                           out = out.data<T>(), log_sum_exp = log_sum_exp.data<T>(),
+                           out = out.data<T>(), log_sum_exp = log_sum_exp.data<Compute<T>>(),
                            dy = dy.data<T>(), dqkv = dqkv.data<T>(), accumulate] {
-      if (!accumulate) {
-        std::fill_n(dqkv, numel, T(0));
+      std::vector<Compute<T>> sums(numel);
+      if (accumulate) {
+        std::transform(dqkv, dqkv + numel, sums.begin(), widened<T>);
       }
       const int64_t size = heads.D;
-      const T scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(size)));
+      const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
       heads.for_each([&](int64_t b, int64_t h, int64_t t) {
         const int64_t query = heads.query(b, h, t);
         const T* dy_row = dy + heads.out(b, h, t);
         // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy · out.
-        const T mean = dot(dy_row, out + heads.out(b, h, t), size);
+        const Compute<T> mean = dot(dy_row, out + heads.out(b, h, t), size);
         for (int64_t s = 0; s <= t; ++s) {
           const int64_t key = heads.key(b, h, s);
           const int64_t value = heads.value(b, h, s);
-          const T score = scale * dot(qkv + query, qkv + key, size);
-          const T weight = std::exp(score - log_sum_exp[heads.row(b, h, t)]);
-          const T dscore = scale * weight * (dot(dy_row, qkv + value, size) - mean);
-          add_scaled(weight, dy_row, dqkv + value, size);
-          add_scaled(dscore, qkv + key, dqkv + query, size);
-          add_scaled(dscore, qkv + query, dqkv + key, size);
+          const Compute<T> score = scale * dot(qkv + query, qkv + key, size);
+          const Compute<T> weight = std::exp(score - log_sum_exp[heads.row(b, h, t)]);
+          const Compute<T> dscore = scale * weight * (dot(dy_row, qkv + value, size) - mean);
+          add_scaled(weight, dy_row, &sums[value], size);
+          add_scaled(dscore, qkv + key, &sums[query], size);
+          add_scaled(dscore, qkv + query, &sums[key], size);
         }
       });
+      std::transform(sums.begin(), sums.end(), dqkv, rounded<T, Compute<T>>);
     });
   });
 }

@@ -34,16 +34,16 @@ void PlainBackend::copy_to_host(const Tensor& source, std::span<std::byte> out) 
 void PlainBackend::reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
                                    double divisor, std::span<std::byte> out) {
   const auto divide_by = static_cast<float>(divisor);
-  plain::with_communicated_type(dtype, [&]<typename T>(T) {
+  with_float_type(dtype, [&]<typename T>(T) {
     const auto element = [](const std::byte* memory, size_t i) {
-      return static_cast<float>(reinterpret_cast<const T*>(memory)[i]);
+      return static_cast<float>(widened(reinterpret_cast<const T*>(memory)[i]));
     };
     for (size_t i = 0; i < out.size() / sizeof(T); ++i) {
       float sum = element(sources[0], i);
       for (size_t s = 1; s < sources.size(); ++s) {
         sum += element(sources[s], i);
       }
-      reinterpret_cast<T*>(out.data())[i] = static_cast<T>(sum / divide_by);
+      reinterpret_cast<T*>(out.data())[i] = rounded<T>(sum / divide_by);
     }
   });
 }

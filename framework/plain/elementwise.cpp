@@ -27,8 +27,21 @@ T gelu_derivative(T x) {
 
 template <typename T>
 void fill_with(Stream& stream, const Tensor& out, double value) {
-  plain::launch(stream, [out = out.data<T>(), numel = out.numel(),
-                         value = plain::rounded<T>(value)] { std::fill_n(out, numel, value); });
+  plain::launch(stream, [out = out.data<T>(), numel = out.numel(), value = rounded<T>(value)] {
+    std::fill_n(out, numel, value);
+  });
+}
+
+/// out = source, or out += source.
+void store_all(Stream& stream, const Tensor& source, const Tensor& out, bool accumulate) {
+  with_float_types(source.dtype(), out.dtype(), [&]<typename From, typename To>(From, To) {
+    plain::launch(stream, [source = source.data<From>(), out = out.data<To>(), numel = out.numel(),
+                           accumulate] {
+      for (int64_t i = 0; i < numel; ++i) {
+        plain::store(out[i], widened(source[i]), accumulate);
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -51,27 +64,25 @@ void PlainBackend::fill(Stream& stream, const Tensor& out, double value) {
 }
 
 void PlainBackend::copy(Stream& stream, const Tensor& source, const Tensor& out) {
-  plain::launch(stream, [source = source.raw(), out = out.raw(), bytes = out.bytes()] {
-    std::copy_n(source, bytes, out);
-  });
+  if (source.dtype() == out.dtype()) {
+    plain::launch(stream, [source = source.raw(), out = out.raw(), bytes = out.bytes()] {
+      std::copy_n(source, bytes, out);
+    });
+  } else {
+    store_all(stream, source, out, false);
+  }
 }
 
 void PlainBackend::accumulate(Stream& stream, const Tensor& source, const Tensor& out) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
-    plain::launch(stream, [source = source.data<T>(), out = out.data<T>(), numel = out.numel()] {
-      for (int64_t i = 0; i < numel; ++i) {
-        out[i] += source[i];
-      }
-    });
-  });
+  store_all(stream, source, out, true);
 }
 
 void PlainBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [a = a.data<T>(), b = b.data<T>(), out = out.data<T>(),
                            numel = out.numel(), period = b.numel()] {
       for (int64_t i = 0; i < numel; ++i) {
-        out[i] = a[i] + b[i % period];
+        plain::store(out[i], widened(a[i]) + widened(b[i % period]), false);
       }
     });
   });
@@ -79,21 +90,21 @@ void PlainBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const T
 
 void PlainBackend::scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
                          bool accumulate) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
-    plain::launch(stream, [a = a.data<T>(), factor = static_cast<T>(factor), out = out.data<T>(),
-                           numel = out.numel(), accumulate] {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [a = a.data<T>(), factor = static_cast<Compute<T>>(factor),
+                           out = out.data<T>(), numel = out.numel(), accumulate] {
       for (int64_t i = 0; i < numel; ++i) {
-        plain::store(out[i], a[i] * factor, accumulate);
+        plain::store(out[i], widened(a[i]) * factor, accumulate);
       }
     });
   });
 }
 
 void PlainBackend::relu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), out = out.data<T>(), numel = out.numel()] {
       for (int64_t i = 0; i < numel; ++i) {
-        out[i] = x[i] < 0 ? T(0) : x[i];  // keeps a NaN
+        out[i] = widened(x[i]) < 0 ? T() : x[i];  // keeps a NaN
       }
     });
   });
@@ -101,21 +112,21 @@ void PlainBackend::relu_forward(Stream& stream, const Tensor& x, const Tensor& o
 
 void PlainBackend::relu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                  const Tensor& dx, bool accumulate) {
-  plain::with_float_type(dx.dtype(), [&]<typename T>(T) {
+  with_float_type(dx.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), dy = dy.data<T>(), dx = dx.data<T>(),
                            numel = dx.numel(), accumulate] {
       for (int64_t i = 0; i < numel; ++i) {
-        plain::store(dx[i], x[i] > 0 ? dy[i] : T(0), accumulate);
+        plain::store(dx[i], widened(x[i]) > 0 ? widened(dy[i]) : 0, accumulate);
       }
     });
   });
 }
 
 void PlainBackend::gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), out = out.data<T>(), numel = out.numel()] {
       for (int64_t i = 0; i < numel; ++i) {
-        out[i] = gelu(x[i]);
+        plain::store(out[i], gelu(widened(x[i])), false);
       }
     });
   });
@@ -123,11 +134,11 @@ void PlainBackend::gelu_forward(Stream& stream, const Tensor& x, const Tensor& o
 
 void PlainBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                  const Tensor& dx, bool accumulate) {
-  plain::with_float_type(dx.dtype(), [&]<typename T>(T) {
+  with_float_type(dx.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), dy = dy.data<T>(), dx = dx.data<T>(),
                            numel = dx.numel(), accumulate] {
       for (int64_t i = 0; i < numel; ++i) {
-        plain::store(dx[i], dy[i] * gelu_derivative(x[i]), accumulate);
+        plain::store(dx[i], widened(dy[i]) * gelu_derivative(widened(x[i])), accumulate);
       }
     });
   });
@@ -138,17 +149,17 @@ void PlainBackend::dropout(Stream& stream, const Tensor& x, const DropoutKey& ke
   if (out.numel() == 0) {
     return;
   }
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), out = out.data<T>(), key, samples = out.shape()[0],
                            per_sample = out.numel() / out.shape()[0], accumulate] {
       const uint64_t philox_key = key.seed ^ (key.op * 0x9E3779B97F4A7C15);
-      const T keep_scale = static_cast<T>(1.0 / (1.0 - key.probability));
+      const auto keep_scale = static_cast<Compute<T>>(1.0 / (1.0 - key.probability));
       for (int64_t s = 0; s < samples; ++s) {
         for (int64_t i = 0; i < per_sample; ++i) {
           const uint32_t bits = philox(philox_key, key.first_sample + s, i / 4)[i % 4];
           const bool kept = uniform_from_bits(bits) >= key.probability;
           const int64_t at = s * per_sample + i;
-          plain::store(out[at], kept ? x[at] * keep_scale : T(0), accumulate);
+          plain::store(out[at], kept ? widened(x[at]) * keep_scale : 0, accumulate);
         }
       }
     });

@@ -21,19 +21,19 @@ Matrix<T> matrix_of(const T* data, int64_t cols, bool transposed) {
 }
 
 /// out [rows, cols] (+)= a [rows, inner] · b [inner, cols] (+ bias).
-template <typename T>
+template <typename T, typename Out>
 void multiply(int64_t rows, int64_t inner, int64_t cols, Matrix<T> a, Matrix<T> b, const T* bias,
-              T* out, bool accumulate) {
-  std::vector<T> sums(cols);
+              Out* out, bool accumulate) {
+  std::vector<Compute<T>> sums(cols);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) {
-      sums[j] = bias == nullptr ? T(0) : bias[j];
+      sums[j] = bias == nullptr ? 0 : widened(bias[j]);
     }
     for (int64_t k = 0; k < inner; ++k) {
-      const T factor = a.data[i * a.row_stride + k * a.col_stride];
+      const Compute<T> factor = widened(a.data[i * a.row_stride + k * a.col_stride]);
       const T* row = b.data + k * b.row_stride;
       for (int64_t j = 0; j < cols; ++j) {
-        sums[j] += factor * row[j * b.col_stride];
+        sums[j] += factor * widened(row[j * b.col_stride]);
       }
     }
     for (int64_t j = 0; j < cols; ++j) {
@@ -46,7 +46,7 @@ void multiply(int64_t rows, int64_t inner, int64_t cols, Matrix<T> a, Matrix<T> 
 
 void PlainBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                   WeightLayout layout, const Tensor& bias, const Tensor& out) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [x = x.data<T>(), weight = weight.data<T>(), bias = bias.data<T>(),
                            out = out.data<T>(), rows = x.shape().rows(), in = x.shape().cols(),
                            columns = out.shape().cols(), layout] {
@@ -59,7 +59,7 @@ void PlainBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor&
 
 void PlainBackend::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                          WeightLayout layout, const Tensor& dx, bool accumulate) {
-  plain::with_float_type(dx.dtype(), [&]<typename T>(T) {
+  with_float_type(dx.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [dy = dy.data<T>(), weight = weight.data<T>(), dx = dx.data<T>(),
                            rows = dy.shape().rows(), in = dx.shape().cols(),
                            columns = dy.shape().cols(), layout, accumulate] {
@@ -74,8 +74,8 @@ void PlainBackend::linear_backward_input(Stream& stream, const Tensor& dy, const
 void PlainBackend::linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                                           WeightLayout layout, const Tensor& dweight,
                                           bool accumulate) {
-  plain::with_float_type(dweight.dtype(), [&]<typename T>(T) {
-    plain::launch(stream, [x = x.data<T>(), dy = dy.data<T>(), dweight = dweight.data<T>(),
+  with_float_types(dy.dtype(), dweight.dtype(), [&]<typename T, typename Out>(T, Out) {
+    plain::launch(stream, [x = x.data<T>(), dy = dy.data<T>(), dweight = dweight.data<Out>(),
                            rows = x.shape().rows(), in = x.shape().cols(),
                            columns = dy.shape().cols(), layout, accumulate] {
       if (layout == WeightLayout::kInOut) {
@@ -90,12 +90,12 @@ void PlainBackend::linear_backward_weight(Stream& stream, const Tensor& x, const
 }
 
 void PlainBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) {
-  plain::with_float_type(out.dtype(), [&]<typename T>(T) {
-    plain::launch(stream, [x = x.data<T>(), out = out.data<T>(), numel = x.numel(),
+  with_float_types(x.dtype(), out.dtype(), [&]<typename T, typename Out>(T, Out) {
+    plain::launch(stream, [x = x.data<T>(), out = out.data<Out>(), numel = x.numel(),
                            cols = out.numel(), accumulate] {
-      std::vector<T> sums(cols);
+      std::vector<Compute<T>> sums(cols);
       for (int64_t i = 0; i < numel; ++i) {
-        sums[i % cols] += x[i];
+        sums[i % cols] += widened(x[i]);
       }
       for (int64_t j = 0; j < cols; ++j) {
         plain::store(out[j], sums[j], accumulate);

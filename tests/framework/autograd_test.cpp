@@ -1,34 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "framework/core/error.h"
 #include "framework/nn/linear.h"
 #include "framework/ops/cross_entropy.h"
 #include "framework/ops/elementwise.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/mse.h"
+#include "tests/framework/fake_sink.h"
 #include "tests/framework/gradient_check.h"
 
 namespace zerolab {
 namespace {
-
-/// Records what a data-parallel engine would hear.
-class FakeSink final : public GradientSink {
- public:
-  autograd::Destination open(Parameter& parameter) override {
-    log += "open " + parameter.name() + ";";
-    const bool first = !memory.defined();
-    if (first) {
-      memory = Tensor::empty_like(parameter.value());
-    }
-    return {memory, !first};
-  }
-  void ready(Parameter& parameter) override { log += "ready " + parameter.name() + ";"; }
-
-  std::string log;
-  Tensor memory;
-};
 
 TEST(Autograd, ModuleUsedThreeTimesHasTheRightGradient) {
   TestRank rank;
@@ -91,13 +73,14 @@ TEST(Autograd, SecondBackwardIsRefused) {
   EXPECT_THROW(autograd::backward(y, rank.ones_like(y)), Error);
 }
 
-TEST(Autograd, BackwardNeedsHistoryAndASeedOfTheSameShape) {
+TEST(Autograd, BackwardNeedsHistoryAndASeedOfTheSameShapeAndDtype) {
   TestRank rank;
   Parameter x("x", rank.normal({3}, DType::kFloat32, "x"));
   const Tensor constant = ops::gelu(x.value());
   EXPECT_THROW(autograd::backward(constant, rank.ones_like(constant)), Error);
   const Tensor y = ops::gelu(x.tensor());
   EXPECT_THROW(autograd::backward(y, rank.normal({4}, DType::kFloat32, "seed")), Error);
+  EXPECT_THROW(autograd::backward(y, rank.normal({3}, DType::kBFloat16, "seed")), Error);
 }
 
 TEST(Autograd, SavedTensorsAreReleasedByTheBackward) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -54,6 +55,61 @@ inline void expect_gradients(TestRank& rank, const std::vector<Parameter*>& para
 }
 
 using Op = std::function<Tensor(const std::vector<Tensor>& inputs)>;
+
+/// Of an op's 16-bit results, relative to the largest element: a few roundings.
+inline double tolerance_of(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-7 : 0x1p-9; }
+
+/// Compares numbers with a tolerance relative to the largest.
+inline void expect_near_largest(const std::vector<double>& numbers,
+                                const std::vector<double>& expected, double tolerance,
+                                const std::string& what) {
+  ASSERT_EQ(numbers.size(), expected.size()) << what;
+  double largest = 0.0;
+  for (const double number : expected) {
+    largest = std::max(largest, std::abs(number));
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_NEAR(numbers[i], expected[i], tolerance * largest) << "element " << i << " of " << what;
+  }
+}
+
+/// An op's output and the gradients of all its inputs, computed in `dtype`: from the same numbers
+/// in every floating one.
+inline std::vector<std::vector<double>> results_in(TestRank& rank, DType dtype,
+                                                   const std::vector<Shape>& shapes, const Op& op) {
+  std::vector<std::unique_ptr<Parameter>> parameters;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const std::string name = "input" + std::to_string(i);
+    parameters.push_back(std::make_unique<Parameter>(name, rank.coarse(shapes[i], dtype, name)));
+    inputs.push_back(parameters.back()->tensor());
+  }
+  const Tensor out = op(inputs);
+  std::vector<std::vector<double>> results = {rank.numbers(out)};
+  autograd::backward(out, rank.coarse(out.shape(), out.dtype(), "weights of the output"));
+  for (const auto& parameter : parameters) {
+    results.push_back(rank.numbers(parameter->gradient()));
+  }
+  return results;
+}
+
+/// Compares an op's results in a 16-bit dtype with those in fp64: applied once, and twice to the
+/// same inputs, so that every gradient is once written and once added.
+inline void expect_rounded_results(TestRank& rank, DType dtype, const std::vector<Shape>& shapes,
+                                   const Op& op) {
+  const Op twice = [&](const std::vector<Tensor>& inputs) {
+    return ops::add(op(inputs), op(inputs));
+  };
+  for (const Op& form : {op, twice}) {
+    const auto results = results_in(rank, dtype, shapes, form);
+    const auto expected = results_in(rank, DType::kFloat64, shapes, form);
+    for (size_t r = 0; r < results.size(); ++r) {
+      const std::string what = r == 0 ? "the output" : "gradient " + std::to_string(r - 1);
+      expect_near_largest(results[r], expected[r], tolerance_of(dtype),
+                          what + " in " + std::string(name_of(dtype)));
+    }
+  }
+}
 
 /// Checks an op on inputs of these shapes: on parameters themselves, and applied twice to the same
 /// intermediate results, so that every gradient is once written and once added.

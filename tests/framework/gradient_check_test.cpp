@@ -20,6 +20,8 @@ class GradientCheck : public testing::Test {
  protected:
   void check(const std::vector<Shape>& shapes, const Op& op) {
     expect_op_gradients(rank_, shapes, op);
+    expect_rounded_results(rank_, DType::kBFloat16, shapes, op);
+    expect_rounded_results(rank_, DType::kFloat16, shapes, op);
   }
   TestRank rank_;
 };
@@ -78,8 +80,9 @@ TEST_F(GradientCheck, CrossEntropy) {
         [&](Inputs in) { return ops::cross_entropy(ops::add(in[0], in[1]), targets); });
 }
 TEST_F(GradientCheck, Mse) {
-  const Tensor target = rank_.normal({3, 5}, DType::kFloat64, "target");
-  check({{3, 5}}, [&](Inputs in) { return ops::mse(in[0], target); });
+  check({{3, 5}}, [&](Inputs in) {
+    return ops::mse(in[0], rank_.coarse({3, 5}, in[0].dtype(), "target"));
+  });
 }
 
 /// gelu's values with relu's gradient.

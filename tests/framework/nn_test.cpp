@@ -41,6 +41,18 @@ TEST(Init, IsNormal) {
   EXPECT_NEAR(within_one / 100'000.0, 0.6827, 0.01);
 }
 
+TEST(Init, In16BitsIsTheFp32NumberRounded) {
+  TestRank rank;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    const Tensor expected =
+        rank.converted(rank.normal({1001}, DType::kFloat32, "a"), dtype);  // odd: half a pair
+    EXPECT_EQ(rank.numbers(rank.normal({1001}, dtype, "a")), rank.numbers(expected));
+    const nn::LayerNorm norm({rank.context, 1, dtype, "norm"}, 3, true);
+    EXPECT_EQ(norm.parameters()[0]->value().dtype(), dtype);
+    EXPECT_EQ(rank.numbers(norm.parameters()[0]->value()), std::vector<double>(3, 1.0));
+  }
+}
+
 class Pair final : public nn::Module {
  public:
   explicit Pair(const nn::Scope& scope)

@@ -27,6 +27,19 @@ struct TestRank {
     nn::initialize(out, nn::Init::normal(1.0), 1, name);
     return out;
   }
+  /// The same tensor in another floating dtype.
+  Tensor converted(const Tensor& tensor, DType dtype) {
+    const Tensor out = Tensor::empty(context, tensor.shape(), dtype);
+    backend->copy(context.compute(), tensor, out);
+    return out;
+  }
+  /// Normally distributed numbers of few bits: the same in every floating dtype.
+  Tensor coarse(const Shape& shape, DType dtype, std::string_view name) {
+    return converted(normal(shape, DType::kBFloat16, name), dtype);
+  }
+  std::vector<double> numbers(const Tensor& tensor) {
+    return converted(tensor, DType::kFloat64).to_host<double>();
+  }
   /// A gradient to start a backward with.
   Tensor ones_like(const Tensor& other) {
     const Tensor out = Tensor::empty_like(other);

@@ -138,11 +138,11 @@ TEST(Gpt, IsCausalAndSamplesAreIndependent) {
 }
 
 /// What a forward and backward leaves in the ledger.
-MemoryLedger::Snapshot ledger_after_training(Backend& backend, StreamMode streams) {
+MemoryLedger::Snapshot ledger_after_training(Backend& backend, StreamMode streams, DType dtype) {
   RankContext context({.streams = streams}, backend);
   GptConfig config{.n_layer = 3, .n_head = 2, .n_embd = 8, .block_size = 6, .vocab_size = 7};
   config.dropout = 0.1;
-  const Gpt gpt({context, 1, DType::kFloat32, ""}, config);
+  const Gpt gpt({context, 1, dtype, ""}, config);
   const Tensor tokens = some_tokens(context, {2, 6}, 1);
   for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
     const Tensor loss = gpt.loss(tokens, tokens, {.training = true});
@@ -156,39 +156,60 @@ MemoryLedger::Snapshot ledger_after_training(Backend& backend, StreamMode stream
 TEST(Gpt, DryRunCountsTheSameBytes) {
   const auto plain = make_plain_backend();
   const auto meta = make_meta_backend(*plain);
-  const auto real = ledger_after_training(*plain, StreamMode::kImmediate);
-  for (const auto& other : {ledger_after_training(*meta, StreamMode::kImmediate),
-                            ledger_after_training(*plain, StreamMode::kLazy)}) {
-    EXPECT_EQ(other.peak, real.peak);
-    EXPECT_EQ(other.at_total_peak, real.at_total_peak);
-    EXPECT_EQ(other.current, real.current);
-    EXPECT_EQ(other.total_peak, real.total_peak);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const auto real = ledger_after_training(*plain, StreamMode::kImmediate, dtype);
+    for (const auto& other : {ledger_after_training(*meta, StreamMode::kImmediate, dtype),
+                              ledger_after_training(*plain, StreamMode::kLazy, dtype)}) {
+      EXPECT_EQ(other.peak, real.peak);
+      EXPECT_EQ(other.at_total_peak, real.at_total_peak);
+      EXPECT_EQ(other.current, real.current);
+      EXPECT_EQ(other.total_peak, real.total_peak);
+    }
+    EXPECT_EQ(real.peak_of(Category::kLogits), 2 * 6 * 7 * size_of(dtype));  // held once
+    EXPECT_EQ(real.current_of(Category::kLogits), 0);
   }
-  EXPECT_EQ(real.peak_of(Category::kLogits), 2 * 6 * 7 * 4);  // held once
-  EXPECT_EQ(real.current_of(Category::kLogits), 0);
 }
 
-/// All gradients of one training step.
-std::vector<std::vector<float>> gradients_under(const RankOptions& options) {
+/// The loss and all gradients of one training step, from the same weights in every dtype.
+std::vector<std::vector<double>> step_of(DType dtype, const RankOptions& options) {
   TestRank rank(options);
   GptConfig config = kTiny;
   config.dropout = 0.1;
-  const Gpt gpt({rank.context, 1, DType::kFloat32, ""}, config);
+  const Gpt coarse({rank.context, 1, DType::kBFloat16, ""}, config);
+  const Gpt gpt({rank.context, 1, dtype, ""}, config);
+  for (size_t i = 0; i < gpt.parameters().size(); ++i) {
+    rank.backend->copy(rank.context.compute(), coarse.parameters()[i]->value(),
+                       gpt.parameters()[i]->value());
+  }
   const Tensor tokens = some_tokens(rank.context, {2, 5}, 1);
   const Tensor loss = gpt.loss(tokens, tokens, {.training = true});
   autograd::backward(loss, rank.ones_like(loss));
-  std::vector<std::vector<float>> gradients = {{static_cast<float>(loss.item())}};
+  std::vector<std::vector<double>> results = {{loss.item()}};
   for (const Parameter* parameter : gpt.parameters()) {
-    gradients.push_back(parameter->gradient().to_host<float>());
+    results.push_back(rank.numbers(parameter->gradient()));
   }
-  return gradients;
+  return results;
 }
 
 TEST(Gpt, PoisonAndLazyStreamsChangeNoBit) {
-  const auto expected = gradients_under({});
-  EXPECT_EQ(gradients_under({.poison = true}), expected);
-  EXPECT_EQ(gradients_under({.poison = true, .streams = StreamMode::kLazy, .lazy_seed = 3}),
-            expected);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const auto expected = step_of(dtype, {});
+    EXPECT_EQ(step_of(dtype, {.poison = true}), expected);
+    EXPECT_EQ(step_of(dtype, {.poison = true, .streams = StreamMode::kLazy, .lazy_seed = 3}),
+              expected);
+  }
+}
+
+TEST(Gpt, In16BitsTheStepIsNearThatInFp64) {
+  const auto expected = step_of(DType::kFloat64, {});
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    const auto results = step_of(dtype, {});
+    for (size_t i = 0; i < results.size(); ++i) {
+      // Tens of roundings lie between a weight and the loss.
+      expect_near_largest(results[i], expected[i], 8 * tolerance_of(dtype),
+                          fmt::format("result {} in {}", i, name_of(dtype)));
+    }
+  }
 }
 
 /// Stands for a backend whose linear kernels take memory.
@@ -200,7 +221,7 @@ class Hungry final : public PlainBackend {
 TEST(Gpt, DryRunTakesTheImitatedWorkspace) {
   const Hungry hungry;
   const auto meta = make_meta_backend(hungry);
-  const auto ledger = ledger_after_training(*meta, StreamMode::kImmediate);
+  const auto ledger = ledger_after_training(*meta, StreamMode::kImmediate, DType::kFloat32);
   EXPECT_EQ(ledger.peak_of(Category::kWorkspace), 1012);
   EXPECT_EQ(ledger.current_of(Category::kWorkspace), 0);
 }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "framework/core/error.h"
 #include "models/gpt.h"
@@ -142,6 +143,19 @@ TEST_F(Safetensors, LoadsAGptUnderEitherNaming) {
                 source.parameters()[i]->value().to_host<float>());
     }
   }
+}
+
+TEST_F(Safetensors, RoundsInto16BitParameters) {
+  write(R"({"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+        bytes_of({1 + 0x1p-8F, 1 + 0x1p-11F, -0.5F, 1e5F}));
+  TestRank rank;
+  Parameter narrow("w", rank.normal({4}, DType::kBFloat16, "w"));
+  load_weights(path(), {&narrow});
+  EXPECT_EQ(rank.numbers(narrow.value()), (std::vector<double>{1, 1, -0.5, 99840}));
+  Parameter half("w", rank.normal({4}, DType::kFloat16, "w"));
+  load_weights(path(), {&half});
+  EXPECT_EQ(rank.numbers(half.value()),
+            (std::vector<double>{1 + 0x1p-8, 1, -0.5, std::numeric_limits<double>::infinity()}));
 }
 
 TEST_F(Safetensors, RefusesWeightsOfAnotherModel) {

@@ -1,0 +1,324 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "framework/core/exact_sum.h"
+#include "framework/ops/attention.h"
+#include "framework/ops/cross_entropy.h"
+#include "framework/ops/elementwise.h"
+#include "framework/ops/embedding.h"
+#include "framework/ops/layer_norm.h"
+#include "framework/ops/linear.h"
+#include "framework/ops/mse.h"
+#include "tests/framework/fake_sink.h"
+#include "tests/framework/gradient_check.h"
+
+namespace zerolab {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+template <typename T>
+void expect_every_element_is_kept() {
+  for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
+    const float wide = widened(std::bit_cast<T>(static_cast<uint16_t>(bits)));
+    const T from_float = rounded<T>(wide);
+    const T from_double = rounded<T>(static_cast<double>(wide));
+    if (std::isnan(wide)) {
+      EXPECT_TRUE(std::isnan(widened(from_float)) && std::isnan(widened(from_double))) << bits;
+    } else {
+      EXPECT_EQ(std::bit_cast<uint16_t>(from_float), bits);
+      EXPECT_EQ(std::bit_cast<uint16_t>(from_double), bits);
+    }
+  }
+}
+
+TEST(Conversion, EveryElementIsKeptThroughFloatAndDouble) {
+  expect_every_element_is_kept<BFloat16>();
+  expect_every_element_is_kept<Float16>();
+}
+
+/// `step`: from 1 to the next element.
+template <typename T>
+void expect_ties_go_to_even(double step) {
+  const auto round = [](auto number) { return widened(rounded<T>(number)); };
+  for (const float sign : {1.0F, -1.0F}) {
+    EXPECT_EQ(round(sign * static_cast<float>(1 + step / 2)), sign * 1);
+    EXPECT_EQ(round(sign * static_cast<float>(1 + 3 * step / 2)), sign * (1 + 2 * step));
+    EXPECT_EQ(round(sign * static_cast<float>(1 + step / 2 + 0x1p-23)), sign * (1 + step));
+    EXPECT_EQ(round(sign * static_cast<float>(1 + 3 * step / 2 - 0x1p-23)), sign * (1 + step));
+    // As floats both would be ties.
+    EXPECT_EQ(round(sign * (1 + step / 2 + 0x1p-40)), sign * (1 + step));
+    EXPECT_EQ(round(sign * (1 + 3 * step / 2 - 0x1p-40)), sign * (1 + step));
+  }
+  EXPECT_EQ(round(kInf), kInf);
+  EXPECT_EQ(round(-1e300), -kInf);
+  EXPECT_TRUE(std::isnan(round(kNan)));
+  EXPECT_TRUE(std::signbit(round(-1e-300)));
+}
+
+TEST(Conversion, RoundsToNearestWithTiesToEven) {
+  expect_ties_go_to_even<BFloat16>(0x1p-7);
+  expect_ties_go_to_even<Float16>(0x1p-10);
+}
+
+TEST(Conversion, Float16OverflowsAndHasSubnormals) {
+  const auto round = [](float number) { return widened(rounded<Float16>(number)); };
+  EXPECT_EQ(round(65504.0F), 65504.0F);
+  EXPECT_EQ(round(65519.0F), 65504.0F);
+  EXPECT_EQ(round(65520.0F), kInf);
+  EXPECT_EQ(round(-1e6F), -kInf);
+  EXPECT_EQ(round(0x1p-24F), 0x1p-24F);  // the smallest
+  EXPECT_EQ(round(0x1p-25F), 0.0F);
+  EXPECT_EQ(round(0x1.8p-24F), 0x1p-23F);
+}
+
+TEST(Conversion, BFloat16HasTheRangeOfFloat) {
+  const auto round = [](float number) { return widened(rounded<BFloat16>(number)); };
+  EXPECT_EQ(round(1e38F), 0x1.2cp126F);
+  EXPECT_EQ(round(std::numeric_limits<float>::max()), kInf);  // nearer to 2^128
+  EXPECT_EQ(round(0x1p-133F), 0x1p-133F);                     // the smallest
+  // A NaN whose payload lies in the lower half alone.
+  EXPECT_TRUE(std::isnan(round(std::bit_cast<float>(0x7F800001U))));
+}
+
+class Half : public testing::TestWithParam<DType> {
+ protected:
+  Stream& stream() { return rank_.context.compute(); }
+  Tensor vector(const std::vector<double>& values, DType dtype) {
+    return rank_.converted(rank_.tensor<double>({static_cast<int64_t>(values.size())}, values),
+                           dtype);
+  }
+  /// The gradients of `inputs` after two backwards of `op`, in fp32 sinks.
+  std::vector<Tensor> fp32_gradients(const std::vector<Tensor>& inputs, const Op& op) {
+    std::vector<std::unique_ptr<Parameter>> parameters;
+    std::vector<FakeSink> sinks(inputs.size());
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      parameters.push_back(std::make_unique<Parameter>("input", inputs[i]));
+      parameters[i]->set_sink(&sinks[i]);
+      leaves.push_back(parameters[i]->tensor());
+    }
+    std::vector<Tensor> gradients;
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      const Tensor out = op(leaves);
+      autograd::backward(out, rank_.coarse(out.shape(), out.dtype(), "weights of the output"));
+    }
+    for (const FakeSink& sink : sinks) {
+      gradients.push_back(sink.memory);
+    }
+    return gradients;
+  }
+  std::vector<Tensor> coarse(const std::vector<Shape>& shapes, DType dtype) {
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      tensors.push_back(rank_.coarse(shapes[i], dtype, "input" + std::to_string(i)));
+    }
+    return tensors;
+  }
+  TestRank rank_;
+};
+INSTANTIATE_TEST_SUITE_P(, Half, testing::Values(DType::kBFloat16, DType::kFloat16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST_P(Half, SmallGradientsAreNotLostWhenAccumulatedInFp32) {
+  const double small = GetParam() == DType::kBFloat16 ? 0x1p-9 : 0x1p-12;
+  const Tensor narrow = vector({1.0}, GetParam());
+  const Tensor wide = rank_.converted(narrow, DType::kFloat32);
+  for (int i = 0; i < 256; ++i) {
+    rank_.backend->accumulate(stream(), vector({small}, GetParam()), wide);
+    rank_.backend->accumulate(stream(), vector({small}, GetParam()), narrow);
+  }
+  EXPECT_EQ(wide.item(), 1 + 256 * small);  // 1.5 in bf16
+  EXPECT_EQ(narrow.item(), 1.0);            // what fp32 is for
+}
+
+TEST_P(Half, SumsAreRoundedOnce) {
+  // 256 rows of numbers that alone would be lost beside the first, or beside what is added to.
+  const double small = GetParam() == DType::kBFloat16 ? 0x1p-9 : 0x1p-12;
+  const double sum = 1 + 256 * small;
+  const Tensor rows = Tensor::empty(rank_.context, {256, 1}, GetParam());
+  rank_.backend->fill(stream(), rows, small);
+  const auto expect_sum = [&](const auto& launch) {
+    const Tensor out = vector({1.0}, GetParam()).view({1, 1});
+    launch(out);
+    EXPECT_EQ(out.item(), sum);
+  };
+  expect_sum(
+      [&](const Tensor& out) { rank_.backend->sum_rows(stream(), rows, out.view({1}), true); });
+  expect_sum([&](const Tensor& out) {
+    const Tensor indices = Tensor::zeros(rank_.context, {256}, DType::kInt32);
+    rank_.backend->embedding_backward(stream(), indices, rows, out, true);
+  });
+  const Tensor ones = rank_.ones_like(rows);
+  expect_sum([&](const Tensor& out) {
+    rank_.backend->linear_backward_weight(stream(), ones, rows, WeightLayout::kInOut, out, true);
+  });
+  expect_sum([&](const Tensor& out) {
+    rank_.backend->linear_backward_input(stream(), rows.view({1, 256}), ones.view({1, 256}),
+                                         WeightLayout::kInOut, out, true);
+  });
+  expect_sum([&](const Tensor& out) {
+    rank_.backend->linear_forward(stream(), rows.view({1, 256}), ones, WeightLayout::kInOut,
+                                  vector({1.0}, GetParam()), out);
+  });
+  expect_sum([&](const Tensor& out) {
+    const Tensor zero = Tensor::zeros(rank_.context, {256}, DType::kFloat32);
+    const Tensor one = rank_.ones_like(zero);
+    rank_.backend->layer_norm_backward_parameters(stream(), ones, zero, one, rows, out.view({1}),
+                                                  true, Tensor(), false);
+  });
+}
+
+TEST_P(Half, ParameterGradientsInFp32AreSumsThatWereNeverRounded) {
+  const Tensor indices = rank_.tensor<int32_t>({2, 3}, {4, 0, 4, 4, 2, 0});
+  const Tensor x = rank_.coarse({2, 3, 5}, DType::kFloat32, "x");
+  const auto like = [&](const Tensor& leaf) { return rank_.converted(x, leaf.dtype()); };
+  const auto check = [&](const std::vector<Shape>& shapes, const Op& op) {
+    const auto gradients = fp32_gradients(coarse(shapes, GetParam()), op);
+    const auto expected = fp32_gradients(coarse(shapes, DType::kFloat32), op);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      EXPECT_EQ(gradients[i].to_host<float>(), expected[i].to_host<float>()) << i;
+    }
+  };
+  check({{5, 7}, {7}}, [&](const auto& in) { return ops::linear(like(in[0]), in[0], in[1]); });
+  check({{7, 5}}, [&](const auto& in) {
+    return ops::linear(like(in[0]), in[0], Tensor(), WeightLayout::kOutIn);
+  });
+  check({{5}, {5}},
+        [&](const auto& in) { return ops::layer_norm(like(in[0]), in[0], in[1], 1e-5); });
+  check({{3, 5}}, [&](const auto& in) { return ops::add(like(in[0]), in[0]); });
+  check({{5, 7}}, [&](const auto& in) { return ops::embedding(indices, in[0]); });
+}
+
+TEST_P(Half, EveryOpReachesALeafWhoseMemoryIsFp32) {
+  const auto check = [&](const std::vector<Shape>& shapes, const Op& op) {
+    const auto gradients = fp32_gradients(coarse(shapes, GetParam()), op);
+    const auto once = results_in(rank_, GetParam(), shapes, op);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      std::vector<double> expected = once[i + 1];  // rounded, then added to itself
+      for (double& number : expected) {
+        number *= 2;
+      }
+      EXPECT_EQ(rank_.numbers(gradients[i]), expected) << i;
+    }
+  };
+  check({{7, 3}}, [](const auto& in) { return ops::relu(in[0]); });
+  check({{7, 3}}, [](const auto& in) { return ops::gelu(in[0]); });
+  check({{7, 3}}, [](const auto& in) { return ops::dropout(in[0], {5, 2, 11, 0.3}); });
+  check({{7, 3}, {7, 3}}, [](const auto& in) { return ops::add(in[0], in[1]); });
+  check({{1, 5, 18}}, [](const auto& in) { return ops::causal_attention(in[0], 2); });
+  check({{7, 3}}, [&](const auto& in) {
+    return ops::linear(in[0], rank_.coarse({3, 5}, GetParam(), "weight"), Tensor());
+  });
+  check({{7, 3}}, [&](const auto& in) {
+    return ops::layer_norm(in[0], rank_.coarse({3}, GetParam(), "weight"), Tensor(), 1e-5);
+  });
+  check({{7, 3}}, [&](const auto& in) {
+    return ops::mse(in[0], rank_.coarse({7, 3}, GetParam(), "target"));
+  });
+}
+
+TEST_P(Half, GradientsOfFp32ParametersMayBeKeptIn16Bits) {
+  FakeSink sink(GetParam());
+  Parameter w("w", rank_.coarse({3, 5}, DType::kFloat32, "w"));
+  w.set_sink(&sink);
+  const Tensor x = rank_.coarse({7, 3}, DType::kFloat32, "x");
+  const Tensor dy = rank_.coarse({7, 5}, DType::kFloat32, "dy");
+  const auto backward = [&] {
+    autograd::backward(ops::linear(x, w.tensor(), Tensor()), dy);
+    return sink.memory;
+  };
+  const Tensor expected = Tensor::empty(rank_.context, {3, 5}, DType::kFloat32);
+  rank_.backend->linear_backward_weight(stream(), x, dy, WeightLayout::kInOut, expected, false);
+  const Tensor once = rank_.converted(expected, GetParam());
+  EXPECT_EQ(rank_.numbers(backward()), rank_.numbers(once));
+  rank_.backend->accumulate(stream(), expected, once);
+  EXPECT_EQ(rank_.numbers(backward()), rank_.numbers(once));
+}
+
+TEST_P(Half, LossesAreFp32) {
+  const Tensor targets = rank_.tensor<int32_t>({2}, {1, 0});
+  const Tensor logits = rank_.coarse({2, 3}, GetParam(), "logits");
+  const Tensor wide = rank_.converted(logits, DType::kFloat32);
+  EXPECT_EQ(ops::cross_entropy(logits, targets).to_host<float>(),
+            ops::cross_entropy(wide, targets).to_host<float>());
+  const Tensor target = rank_.coarse({2, 3}, GetParam(), "target");
+  EXPECT_EQ(ops::mse(logits, target).to_host<float>(),
+            ops::mse(wide, rank_.converted(target, DType::kFloat32)).to_host<float>());
+}
+
+TEST_P(Half, OptimizersTakeGradientsOf16Bits) {
+  const Tensor gradient = rank_.coarse({101}, GetParam(), "gradient");
+  const auto run = [&](DType dtype) {
+    const Tensor g = rank_.converted(gradient, dtype);
+    const Tensor parameter = rank_.normal({101}, DType::kFloat32, "parameter");
+    const Tensor exp_avg = Tensor::zeros(rank_.context, {101}, DType::kFloat32);
+    const Tensor exp_avg_sq = Tensor::zeros(rank_.context, {101}, DType::kFloat32);
+    rank_.backend->adamw(stream(), {.learning_rate = 0.01, .gradient_scale = 0.3}, g, parameter,
+                         exp_avg, exp_avg_sq);
+    rank_.backend->sgd(stream(), {.learning_rate = 0.1, .momentum = 0.9}, g, parameter, exp_avg);
+    return parameter.to_host<float>();
+  };
+  EXPECT_EQ(run(GetParam()), run(DType::kFloat32));
+  EXPECT_NE(run(GetParam()), rank_.normal({101}, DType::kFloat32, "parameter").to_host<float>());
+}
+
+TEST_P(Half, StatisticsOf16BitGradients) {
+  const auto run = [&](const Tensor& gradient) {
+    const Tensor statistics = Tensor::zeros(rank_.context, {kStatisticsWords}, DType::kInt64);
+    statistics.data<int64_t>()[kFirstNonFiniteWord] = kAllFinite;
+    rank_.backend->gradient_statistics(stream(), gradient, 4, 100, statistics);
+    return statistics.to_host<int64_t>();
+  };
+  const Tensor gradient = rank_.coarse({101}, GetParam(), "gradient");
+  EXPECT_EQ(run(gradient), run(rank_.converted(gradient, DType::kFloat32)));
+  std::vector<int64_t> words = run(vector({3, 4, 0, 0, 1, 1, kInf, kNan, 2}, GetParam()));
+  EXPECT_EQ(words[kFirstNonFiniteWord], 106);
+  EXPECT_EQ(words[kNonFiniteKindWord], kInfinity);
+  EXPECT_EQ(round_exact_sum({words.data(), kExactSumWords}), 29.0);
+}
+
+TEST_P(Half, PoisonIsNaN) {
+  TestRank poisoned({.poison = true});
+  const Tensor fresh = Tensor::empty(poisoned.context, {3}, GetParam());
+  for (const double number : poisoned.numbers(fresh)) {
+    EXPECT_TRUE(std::isnan(number));
+  }
+}
+
+TEST_P(Half, CopyAndAccumulateBetweenAnyTwoFloatingTypes) {
+  const auto check = [&](DType from, DType to) {
+    const Tensor source = vector({0.25, kNan, -1.5}, from);
+    std::vector<double> numbers = rank_.numbers(rank_.converted(source, to));
+    EXPECT_EQ(numbers[0], 0.25);
+    EXPECT_TRUE(std::isnan(numbers[1]));
+    EXPECT_EQ(numbers[2], -1.5);
+    const Tensor out = vector({0.5, -3.0, kInf}, to);
+    rank_.backend->accumulate(stream(), source, out);
+    numbers = rank_.numbers(out);
+    EXPECT_EQ(numbers[0], 0.75);
+    EXPECT_TRUE(std::isnan(numbers[1]));
+    EXPECT_EQ(numbers[2], kInf);
+  };
+  for (const DType other : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
+    check(GetParam(), other);
+    check(other, GetParam());
+  }
+  EXPECT_EQ(rank_.converted(vector({1e6}, DType::kFloat32), DType::kFloat16).item(), kInf);
+}
+
+TEST(Accumulate, Fp64IntoFp32IsAddedInFp64) {
+  TestRank rank;
+  const Tensor sum = rank.tensor<float>({1}, {1});
+  // In fp32 it would be a tie, and the sum 1.
+  const Tensor source = rank.tensor<double>({1}, {0x1p-24 + 0x1p-50});
+  rank.backend->accumulate(rank.context.compute(), source, sum);
+  EXPECT_EQ(sum.item(), 1 + 0x1p-23);
+}
+
+}  // namespace
+}  // namespace zerolab
