@@ -6,20 +6,12 @@
 #include <vector>
 
 #include "framework/core/backend.h"
+#include "framework/core/hash.h"
 #include "framework/core/philox.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab::nn {
 namespace {
-
-/// FNV-1a.
-uint64_t hash_of(std::string_view name) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
 
 template <typename T>
 void fill_normal(const Tensor& out, const Init& init, uint64_t seed, uint64_t stream) {
