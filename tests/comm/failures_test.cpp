@@ -356,6 +356,7 @@ TEST(ModelledSleep, EndsWhenARankFails) {
           std::this_thread::sleep_for(milliseconds(100));
           require(context.rank() != 1, "model", "bad shape");
           context.communication().synchronize();
+          gather(context, communicator, context.communication());
         },
         {.group = kSlowLink});
     EXPECT_EQ(outcome.thrown, "[model] bad shape");
