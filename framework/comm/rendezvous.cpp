@@ -60,7 +60,7 @@ Rendezvous::Result Rendezvous::run(int rank, const Collective& call, Backend& ba
     commit();
     if (!has_second_barrier(call)) {
       if (const std::string error = move_parts(0, size(), backend); !error.empty()) {
-        set_failure_of(rank, error);
+        set_broken(rank, error);
       }
     }
     lock.unlock();
@@ -72,17 +72,20 @@ Rendezvous::Result Rendezvous::run(int rank, const Collective& call, Backend& ba
   result.all_arrived = all_arrived_;
   if (has_second_barrier(call)) {
     if (const std::string error = move_parts(rank, 1, backend); !error.empty()) {
-      abort(rank, error);
+      const Lock relock(mutex_);
+      set_broken(rank, error);
     }
     wait_until_all_have_moved();
   }
   result.sent = traffic_[rank].sent;
   result.received = traffic_[rank].received;
   const Clock::duration duration = link_time(options_, call, size(), result.sent, result.received);
-  if (duration > Clock::duration::zero() || failed_) {
+  if (duration > Clock::duration::zero() || broken_) {
     lock.lock();
     sleep_until(lock, result.all_arrived + duration);
-    check(lock, rank);
+    if (broken_) {
+      check(lock, rank);
+    }
   }
   return result;
 }
@@ -125,7 +128,7 @@ std::string Rendezvous::move_parts(int begin, int ranks, Backend& backend) {
 void Rendezvous::wait_for_peers(Lock& lock, int rank) {
   const int64_t before = committed_;
   changed_.wait_until(lock, Clock::now() + clock_time(options_.timeout_s),
-                      [&] { return committed_ != before || failed_; });
+                      [&] { return committed_ != before || !failure_.empty(); });
   if (committed_ != before) {
     return;
   }
@@ -151,7 +154,7 @@ void Rendezvous::wait_until_all_have_moved() {
 }
 
 void Rendezvous::sleep_until(Lock& lock, Clock::time_point time) {
-  changed_.wait_until(lock, time, [&] { return failed_.load(); });
+  changed_.wait_until(lock, time, [&] { return !failure_.empty(); });
 }
 
 void Rendezvous::abort(int rank, std::string_view reason) {
@@ -187,7 +190,7 @@ void Rendezvous::fail_if_missed() {
     missed[rank] = left_[rank] && !arrived_[rank];
   }
   const auto waiting = std::find(arrived_.begin(), arrived_.end(), true);
-  if (!failed_ && waiting != arrived_.end() && std::ranges::count(missed, true) > 0) {
+  if (failure_.empty() && waiting != arrived_.end() && std::ranges::count(missed, true) > 0) {
     const auto rank = waiting - arrived_.begin();
     set_failure(fmt::format(
         "{} left the group while rank {} waits at {}; all ranks must make the same calls",
@@ -197,7 +200,6 @@ void Rendezvous::fail_if_missed() {
 
 void Rendezvous::set_failure(std::string text) {
   failure_ = std::move(text);
-  failed_ = true;
   failed_at_ = Clock::now();
   changed_.notify_all();
 }
@@ -205,10 +207,15 @@ void Rendezvous::set_failure(std::string text) {
 void Rendezvous::set_failure_of(int rank, std::string_view reason) {
   // A rank that fails by what it gave as its own reason adds nothing.
   const bool better = failed_rank_ == rank && !reason.ends_with(failure_);
-  if (!failed_ || better) {
+  if (failure_.empty() || better) {
     failed_rank_ = rank;
     set_failure(fmt::format("rank {} failed: {}", rank, reason));
   }
+}
+
+void Rendezvous::set_broken(int rank, std::string_view reason) {
+  broken_ = true;
+  set_failure_of(rank, reason);
 }
 
 void Rendezvous::fail_all(std::string text) {
@@ -217,7 +224,7 @@ void Rendezvous::fail_all(std::string text) {
 }
 
 void Rendezvous::check(Lock& lock, int rank) {
-  if (!failed_) {
+  if (failure_.empty()) {
     return;
   }
   if (failed_rank_ < 0 || failed_rank_ == rank) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -20,8 +19,9 @@ std::string current_exception_text();
 /// arrive with their calls; until the last has come, an abort, a timeout or a departure ends the
 /// wait. The last one compares the calls: from then on the collective is committed, nothing can
 /// interrupt it, and peers may read a buffer until the second barrier: a rank that fails meanwhile
-/// cannot free memory under them. What then remains of its time on the modelled link is slept,
-/// until an abort.
+/// cannot free memory under them. It then succeeds on all ranks, or a kernel failed and it
+/// fails on all. What remains of its time on the modelled link is slept; an abort ends the sleep,
+/// and is thrown at the next collective.
 class Rendezvous {
  public:
   struct Result {
@@ -62,6 +62,8 @@ class Rendezvous {
   [[noreturn]] void fail_all(std::string text);
   void set_failure(std::string text);
   void set_failure_of(int rank, std::string_view reason);
+  /// A kernel of `rank` failed within the committed collective.
+  void set_broken(int rank, std::string_view reason);
   /// Throws when the group has failed.
   void check(Lock& lock, int rank);
 
@@ -77,7 +79,7 @@ class Rendezvous {
   int64_t committed_ = 0;  ///< collectives
   int64_t completed_ = 0;  ///< collectives that had a second barrier
   Clock::time_point all_arrived_;
-  std::atomic<bool> failed_ = false;  ///< atomic so that a verb's end need not take the lock
+  bool broken_ = false;  ///< the committed collective went wrong, and the group with it
   std::string failure_;
   Clock::time_point failed_at_;
   int failed_rank_ = -1;

@@ -333,15 +333,30 @@ TEST(Silence, EndsByTheTimeoutWithTheMissingRanks) {
 // A modelled sleep is far longer than the 10 s that `run_failing` allows.
 constexpr LocalOptions kSlowLink = {.timeout_s = 60, .latency_us = 60e6 / (kRanks - 1)};
 
+/// What an engine does before its buffers go.
+class Finish {
+ public:
+  explicit Finish(Stream& stream) : stream_(stream) {}
+  ~Finish() {
+    error_of([&] { stream_.synchronize(); });
+  }
+
+ private:
+  Stream& stream_;
+};
+
 TEST(ModelledSleep, EndsWhenARankFails) {
   for (const int64_t slice : {8, 4096}) {
     const Outcome outcome = run_failing(
         [&](RankContext& context, Communicator& communicator) {
           const Tensor buffer = tensor_of_rank(context, slice * kRanks);
+          const Finish finish(context.communication());
+          const AbortOnUnwind abort_on_unwind(communicator);
           communicator.all_gather(context.communication(), buffer, kNormTag);
           std::this_thread::sleep_for(milliseconds(100));
           require(context.rank() != 1, "model", "bad shape");
           context.communication().synchronize();
+          gather(context, communicator, context.communication());
         },
         {.group = kSlowLink});
     EXPECT_EQ(outcome.thrown, "[model] bad shape");
