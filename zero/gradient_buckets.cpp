@@ -85,7 +85,7 @@ Tensor GradientBuckets::memory_of(int parameter) {
     const CategoryScope scope(context_, Category::kGradients);
     sources_[parameter] =
         options_.reduces_each_micro_batch()
-            ? Tensor::empty(context_, Shape{range.numel}, options_.parameter_dtype)
+            ? Tensor::empty(context_, Shape{range.numel}, options_.gradient_type())
             : home_.parameter(parameter);
   }
   return sources_[parameter];

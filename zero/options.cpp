@@ -73,14 +73,19 @@ Reduction EngineOptions::reduction() const {
 }
 
 GradientMemory EngineOptions::gradient_memory() const {
-  if (reduces_each_micro_batch()) {
-    return contiguous_gradients && is_written_by_kernels(communication_type(), parameter_dtype)
-               ? GradientMemory::kBuffer
-               : GradientMemory::kPacked;
+  if (!contiguous_gradients || gradient_type() != communication_type()) {
+    return GradientMemory::kPacked;
   }
-  return contiguous_gradients && communication_type() == accumulation_type()
-             ? GradientMemory::kView
-             : GradientMemory::kPacked;
+  return reduces_each_micro_batch() ? GradientMemory::kBuffer : GradientMemory::kView;
+}
+
+DType EngineOptions::gradient_type() const {
+  // With one micro-batch all stages write alike, so that they have the same bits.
+  if (gradient_accumulation_steps == 1 || !reduces_each_micro_batch()) {
+    return accumulation_type();
+  }
+  return is_written_by_kernels(communication_type(), parameter_dtype) ? communication_type()
+                                                                      : parameter_dtype;
 }
 
 DType EngineOptions::accumulation_type() const {

@@ -88,6 +88,8 @@ struct EngineOptions {
   }
   Reduction reduction() const;
   GradientMemory gradient_memory() const;
+  /// The dtype that the backward writes a micro-batch's gradients in.
+  DType gradient_type() const;
   /// The dtype of gradients kept until the step: the parameters' at k = 1, else fp32.
   DType accumulation_type() const;
   /// The dtype of buckets: the parameters' where each micro-batch is reduced, else the kept

@@ -93,6 +93,56 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, StateLedger, testing::ValuesIn(cases()), name_of_case);
 
+/// Design §5: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training; with
+/// more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.
+TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (const int k : {1, 2}) {
+      for (const int world_size : {1, 2, 4}) {
+        for (const int stage : {0, 1, 2}) {
+          for (const bool reduce_scatter : {true, false}) {
+            RunSetup setup;
+            setup.world_size = world_size;
+            setup.engine.stage = stage;
+            setup.engine.reduce_scatter = reduce_scatter;
+            setup.engine.gradient_accumulation_steps = k;
+            setup.engine.alignment = 1;
+            setup.engine.reduce_bucket_size = 600;
+            SCOPED_TRACE(setup.to_string());
+            on_engines(*backend, tiny_gpt(true, dtype), setup, [&](EngineRank& rank) {
+              rank.accumulate(setup, 0);
+              rank.engine.step({.learning_rate = 0.1});
+              rank.engine.wait_for_parameters();
+              const MemoryLedger::Snapshot memory = rank.context.ledger().snapshot();
+              const zero::Layout& layout = rank.engine.layout();
+              int64_t sum = 0;
+              double padding = 0.0;
+              for (const zero::StateBytes& state :
+                   zero::state_bytes(layout, rank.engine.options(), kAdamStates)) {
+                EXPECT_EQ(memory.current_of(state.category), state.bytes)
+                    << name_of(state.category);
+                sum += memory.current_of(state.category);
+                padding += state.padding();
+              }
+              const auto psi = static_cast<double>(layout.num_params());
+              const double g = k == 1 ? 2.0 : 4.0;
+              const double n = world_size;
+              const double formula = stage == 0   ? (14.0 + g) * psi
+                                     : stage == 1 ? (2.0 + g) * psi + 12.0 * psi / n
+                                                  : 2.0 * psi + (12.0 + g) * psi / n;
+              EXPECT_DOUBLE_EQ(static_cast<double>(sum), formula + padding);
+              EXPECT_LE(padding, 18.0 * static_cast<double>(layout.padding()));
+              EXPECT_EQ(memory.peak_of(Category::kGradientBuckets),
+                        zero::bucket_buffer_bytes(layout, rank.engine.options()));
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
 /// The states are what the optimizer names: SGD without momentum has none.
 TEST(StateLedger, SgdHoldsNoState) {
   const std::unique_ptr<Backend> backend = make_plain_backend();

@@ -97,11 +97,15 @@ TEST(EngineOptions, WhereGradientsAreWritten) {
         (EngineOptions{.stage = stage, .communication_dtype = DType::kBFloat16}).gradient_memory(),
         GradientMemory::kPacked);
   }
-  EXPECT_EQ(
-      (EngineOptions{
-           .stage = 2, .communication_dtype = DType::kFloat32, .parameter_dtype = DType::kBFloat16})
-          .gradient_memory(),
-      GradientMemory::kBuffer);
+  // Of one micro-batch the 16-bit gradient is sent, whatever it is sent in; of several, buckets
+  // hold fp32.
+  EngineOptions half = {
+      .stage = 2, .communication_dtype = DType::kFloat32, .parameter_dtype = DType::kBFloat16};
+  EXPECT_EQ(half.gradient_memory(), GradientMemory::kPacked);
+  EXPECT_EQ(half.gradient_type(), DType::kBFloat16);
+  half.gradient_accumulation_steps = 2;
+  EXPECT_EQ(half.gradient_memory(), GradientMemory::kBuffer);
+  EXPECT_EQ(half.gradient_type(), DType::kFloat32);
 }
 
 TEST(EngineOptions, HashTellsOptionsApart) {
