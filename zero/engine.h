@@ -7,10 +7,10 @@
 
 #include "framework/autograd/parameter.h"
 #include "framework/comm/communicator.h"
+#include "framework/comm/control.h"
 #include "framework/core/rank_context.h"
 #include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
-#include "zero/control.h"
 #include "zero/gradient_buckets.h"
 #include "zero/gradient_home.h"
 #include "zero/gradient_reducer.h"

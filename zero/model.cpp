@@ -1,21 +1,6 @@
 #include "zero/model.h"
 
-#include <algorithm>
-#include <string_view>
-
 namespace zerolab::zero {
-namespace {
-
-/// A parameter's name up to the last dot. One op makes the gradients of a module's parameters, so
-/// that their buckets are open together.
-std::string_view module_of(const LayoutParameter& parameter) {
-  const std::string_view name = parameter.name;
-  const size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(0, dot);
-}
-
-}  // namespace
-
 std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
                                     int states_per_element) {
   const Partitioning partitioned = partitioning_of(options.stage);
@@ -39,32 +24,6 @@ std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& o
     bytes.push_back(entry(Category::kMasterWeights, kFloat, partitioned.optimizer_state));
   }
   return bytes;
-}
-
-int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options) {
-  const GradientMemory memory = options.gradient_memory();
-  if (memory == GradientMemory::kView) {
-    return 0;
-  }
-  const bool packed = memory == GradientMemory::kPacked;
-  int64_t ordinary = 0;
-  int64_t held = 0;
-  const Bucket* previous = nullptr;
-  for (const Bucket& bucket : layout.buckets()) {
-    const LayoutParameter& first = layout.parameters()[bucket.parameters.front()];
-    if (first.own_bucket && !packed) {
-      held += bucket.numel;
-      continue;
-    }
-    const bool together =
-        previous != nullptr &&
-        (options.overlap_comm ||
-         (!packed &&
-          module_of(layout.parameters()[previous->parameters.back()]) == module_of(first)));
-    ordinary = std::max(ordinary, bucket.numel + (together ? previous->numel : 0));
-    previous = &bucket;
-  }
-  return (ordinary + held) * size_of(options.communication_type());
 }
 
 CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions& options,

@@ -26,11 +26,6 @@ struct StateBytes {
 std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
                                     int states_per_element);
 
-/// Largest sum of bucket buffers in a backward that completes gradients in bucket order, module by
-/// module: the largest ordinary bucket, or two neighbours (with overlap, or where their border cuts
-/// a module), and every bucket of a tied parameter. 0 where buckets are views of the flat buffer.
-int64_t bucket_buffer_bytes(const Layout& layout, const EngineOptions& options);
-
 /// Bytes that one rank sends in one step.
 struct CommunicationBytes {
   double formula = 0.0;  ///< elements of the papers × bytes of their dtype

@@ -11,6 +11,7 @@ namespace {
 struct Case {
   int stage;
   bool fast;
+  DType dtype = DType::kFloat32;
 };
 
 class DryRun : public testing::TestWithParam<Case> {};
@@ -45,24 +46,25 @@ TEST_P(DryRun, HasTheLedgersOfTheRealRun) {
           return ledger.bytes_sent(Purpose::kGradient) + ledger.bytes_sent(Purpose::kParameter) +
                  ledger.bytes_sent(Purpose::kControl);
         };
-        on_engines(*backend, tiny_gpt(tied), setup, [&](EngineRank& rank) {
+        on_engines(*backend, tiny_gpt(tied, GetParam().dtype), setup, [&](EngineRank& rank) {
           real[rank.communicator.rank()] = two_steps(rank);
           sent[rank.communicator.rank()] = bytes_sent(rank);
         });
         for (int r = 0; r < 3; ++r) {
-          on_meta_engine(*backend, tiny_gpt(tied), setup, r, [&](EngineRank& rank) {
-            const MemoryLedger::Snapshot dry = two_steps(rank);
-            for (int i = 0; i < kNumCategories; ++i) {
-              const auto category = static_cast<Category>(i);
-              EXPECT_EQ(dry.peak_of(category), real[r].peak_of(category)) << name_of(category);
-              EXPECT_EQ(dry.current_of(category), real[r].current_of(category))
-                  << name_of(category);
-            }
-            EXPECT_EQ(dry.total_peak, real[r].total_peak);
-            EXPECT_GT(dry.peak_of(Category::kActivations), 0);
-            EXPECT_GT(dry.peak_of(Category::kLogits), 0);
-            EXPECT_EQ(bytes_sent(rank), sent[r]);
-          });
+          on_meta_engine(
+              *backend, tiny_gpt(tied, GetParam().dtype), setup, r, [&](EngineRank& rank) {
+                const MemoryLedger::Snapshot dry = two_steps(rank);
+                for (int i = 0; i < kNumCategories; ++i) {
+                  const auto category = static_cast<Category>(i);
+                  EXPECT_EQ(dry.peak_of(category), real[r].peak_of(category)) << name_of(category);
+                  EXPECT_EQ(dry.current_of(category), real[r].current_of(category))
+                      << name_of(category);
+                }
+                EXPECT_EQ(dry.total_peak, real[r].total_peak);
+                EXPECT_GT(dry.peak_of(Category::kActivations), 0);
+                EXPECT_GT(dry.peak_of(Category::kLogits), 0);
+                EXPECT_EQ(bytes_sent(rank), sent[r]);
+              });
         }
       }
     }
@@ -70,13 +72,18 @@ TEST_P(DryRun, HasTheLedgersOfTheRealRun) {
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("stage{}_{}", info.param.stage, info.param.fast ? "fast" : "plain");
+  return fmt::format("stage{}_{}_{}", info.param.stage, info.param.fast ? "fast" : "plain",
+                     name_of(info.param.dtype));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, DryRun,
-                         testing::Values(Case{0, false}, Case{1, false}, Case{2, false},
-                                         Case{0, true}, Case{1, true}, Case{2, true}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Stages, DryRun,
+    testing::Values(Case{0, false}, Case{1, false}, Case{2, false}, Case{0, true}, Case{1, true},
+                    Case{2, true}, Case{0, false, DType::kBFloat16},
+                    Case{1, false, DType::kFloat16}, Case{2, false, DType::kBFloat16},
+                    Case{0, true, DType::kFloat16}, Case{1, true, DType::kBFloat16},
+                    Case{2, true, DType::kFloat16}),
+    name_of_case);
 
 }  // namespace
 }  // namespace zerolab::test

@@ -8,7 +8,7 @@
 #include "framework/core/rank_context.h"
 #include "framework/core/tensor.h"
 
-namespace zerolab::zero {
+namespace zerolab {
 
 /// The control collective, one a step: every rank sends its share of all that the ranks must agree
 /// on, and makes the same decision from the same bytes.
@@ -50,4 +50,4 @@ class Control {
   Tensor mine_;
 };
 
-}  // namespace zerolab::zero
+}  // namespace zerolab

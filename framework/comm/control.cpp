@@ -1,4 +1,4 @@
-#include "zero/control.h"
+#include "framework/comm/control.h"
 
 #include <array>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "framework/core/backend.h"
 #include "framework/core/exact_sum.h"
 
-namespace zerolab::zero {
+namespace zerolab {
 namespace {
 
 /// One rank's words: its gradient statistics, then these, then one fp32 loss a micro-batch.
@@ -101,4 +101,4 @@ Control::Outcome Control::read(std::vector<int64_t> words) const {
   return outcome;
 }
 
-}  // namespace zerolab::zero
+}  // namespace zerolab
