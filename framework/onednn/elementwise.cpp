@@ -14,6 +14,7 @@ using onednn::launch_chunks;
 using onednn::put;
 using onednn::Vector;
 using onednn::with_type;
+using onednn::with_types;
 
 namespace {
 
@@ -24,12 +25,6 @@ constexpr int64_t kCopyGrain = int64_t{1} << 20;
 constexpr float kGeluCubic = 0.044715F;
 constexpr float kTwiceGeluScale =
     static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
-
-/// `with_type` of two.
-template <typename Body>
-void with_types(DType first, DType second, Body&& body) {
-  with_type(first, [&](auto a) { with_type(second, [&](auto b) { body(a, b); }); });
-}
 
 Vector gelu_gate(Vector x) {
   return onednn::sigmoid(kTwiceGeluScale * (x + kGeluCubic * x * x * x));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "framework/onednn/kernel.h"
@@ -12,26 +14,32 @@ using onednn::Vector;
 
 namespace {
 
-/// The positions of each index, in their order: those of index i are positions[starts[i]] up to
-/// positions[starts[i + 1]].
-struct Occurrences {
+/// The positions of each index.
+class Occurrences {
+ public:
   Occurrences(const int32_t* indices, int64_t count, int64_t bound)
-      : starts(bound + 1), positions(count) {
+      : starts_(bound + 1), positions_(count) {
     for (int64_t at = 0; at < count; ++at) {
-      ++starts[indices[at]];
+      ++starts_[indices[at]];
     }
     int64_t end = 0;
-    for (int64_t& start : starts) {
+    for (int64_t& start : starts_) {
       start = end += start;
     }
     // From the ends of the ranges back to their starts.
     for (int64_t at = count - 1; at >= 0; --at) {
-      positions[--starts[indices[at]]] = at;
+      positions_[--starts_[indices[at]]] = at;
     }
   }
 
-  std::vector<int64_t> starts;
-  std::vector<int64_t> positions;
+  /// In ascending order.
+  std::span<const int64_t> of(int64_t index) const {
+    return {positions_.data() + starts_[index], positions_.data() + starts_[index + 1]};
+  }
+
+ private:
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> positions_;
 };
 
 }  // namespace
@@ -56,43 +64,48 @@ void OnednnBackend::embedding_forward(Stream& stream, const Tensor& indices, con
 
 void OnednnBackend::embedding_backward(Stream& stream, const Tensor& indices, const Tensor& dy,
                                        const Tensor& dtable, bool accumulate) {
-  // Threads share the columns. A row's terms are added in index order, in registers, so that the
-  // sum is rounded once.
-  onednn::with_type(dy.dtype(), [&]<typename T>(T) {
-    static_cast<CpuStream&>(stream).launch(
-        [threads = onednn::threads_for(stream), indices = indices.data<int32_t>(),
-         count = indices.numel(), dy = elements<T>(dy), dtable = onednn::ParameterGradient(dtable),
-         rows = dtable.shape()[0], cols = dtable.shape().cols(), accumulate] {
-          const Occurrences occurrences(indices, count, rows);
-          const auto add_row = [&](int64_t row, int64_t begin, int64_t end) {
-            Vector sums[onednn::kColumnVectors] = {};
-            if (accumulate) {
-              onednn::for_vectors(begin, end, [&, sum = sums](int64_t j, auto lanes) mutable {
-                *sum++ = dtable.load(lanes, row * cols + j);
-              });
-            }
-            for (int64_t i = occurrences.starts[row]; i < occurrences.starts[row + 1]; ++i) {
-              const T* source = dy + occurrences.positions[i] * cols;
-              onednn::for_vectors(begin, end, [&, sum = sums](int64_t j, auto lanes) mutable {
-                *sum++ += lanes.load(source + j);
-              });
-            }
-            onednn::for_vectors(begin, end, [&, sum = sums](int64_t j, auto lanes) mutable {
-              dtable.put(lanes, row * cols + j, *sum++, false);
+  if (!accumulate) {
+    fill(stream, dtable, 0.0);
+  }
+  // Threads share the columns, so that each element's terms are added in index order.
+  onednn::with_types(dy.dtype(), dtable.dtype(), [&]<typename T, typename Gradient>(T, Gradient) {
+    static_cast<CpuStream&>(stream).launch([threads = onednn::threads_for(stream),
+                                            indices = indices.data<int32_t>(),
+                                            count = indices.numel(), dy = elements<T>(dy),
+                                            dtable = elements<Gradient>(dtable),
+                                            rows = dtable.shape()[0],
+                                            cols = dtable.shape().cols()] {
+      if constexpr (std::is_same_v<Gradient, float>) {
+        onednn::parallel_chunks(threads, cols, onednn::kColumns, [&](int64_t begin, int64_t end) {
+          for (int64_t i = 0; i < count; ++i) {
+            const T* source = dy + i * cols;
+            float* row = dtable + indices[i] * cols;
+            onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
+              onednn::put(lanes, row + j, lanes.load(source + j), true);
             });
-          };
-          onednn::parallel_chunks(
-              threads, cols, onednn::kColumns, [&](int64_t first, int64_t last) {
-                for (int64_t row = 0; row < rows; ++row) {
-                  if (accumulate && occurrences.starts[row] == occurrences.starts[row + 1]) {
-                    continue;
-                  }
-                  for (int64_t begin = first; begin < last; begin += onednn::kColumns) {
-                    add_row(row, begin, std::min(begin + onednn::kColumns, last));
-                  }
-                }
-              });
+          }
         });
+      } else {
+        // Index by index, so that a sum in fp32 is rounded once.
+        const Occurrences occurrences(indices, count, rows);
+        onednn::parallel_chunks(threads, cols, onednn::kColumns, [&](int64_t begin, int64_t end) {
+          for (int64_t index = 0; index < rows; ++index) {
+            const auto positions = occurrences.of(index);
+            if (positions.empty()) {
+              continue;
+            }
+            onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
+              Gradient* out = dtable + index * cols + j;
+              Vector sum = lanes.load(out);
+              for (const int64_t position : positions) {
+                sum += lanes.load(dy + position * cols + j);
+              }
+              lanes.store(out, sum);
+            });
+          }
+        });
+      }
+    });
   });
 }
 

@@ -37,6 +37,12 @@ auto with_type(DType dtype, Body&& body) {
   }
 }
 
+/// `with_type` of two.
+template <typename Body>
+void with_types(DType first, DType second, Body&& body) {
+  with_type(first, [&](auto a) { with_type(second, [&](auto b) { body(a, b); }); });
+}
+
 /// The memory of a tensor of T; null for an undefined one. Every other dtype is refused.
 template <typename T>
 T* elements(const Tensor& tensor) {

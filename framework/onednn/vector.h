@@ -56,6 +56,14 @@ inline void store_first_bits(void* out, HalfBits bits, int64_t count) {
   _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1U << count) - 1),
                            std::bit_cast<__m256i>(bits));
 }
+inline WordVector words_of(HalfBits bits) {
+  return std::bit_cast<WordVector>(
+      _mm512_maskz_cvtepu16_epi32(0xFFFF, std::bit_cast<__m256i>(bits)));
+}
+inline HalfBits lower_halves_of(WordVector words) {
+  return std::bit_cast<HalfBits>(
+      _mm512_maskz_cvtepi32_epi16(0xFFFF, std::bit_cast<__m512i>(words)));
+}
 inline Vector widen(HalfBits bits, Float16 /*type*/) {
   return _mm512_maskz_cvtph_ps(0xFFFF, std::bit_cast<__m256i>(bits));
 }
@@ -86,6 +94,10 @@ inline HalfBits load_first_bits(const void* source, int64_t count) {
 inline void store_first_bits(void* out, HalfBits bits, int64_t count) {
   std::memcpy(out, &bits, count * sizeof(uint16_t));
 }
+inline WordVector words_of(HalfBits bits) { return __builtin_convertvector(bits, WordVector); }
+inline HalfBits lower_halves_of(WordVector words) {
+  return __builtin_convertvector(words, HalfBits);
+}
 inline Vector widen(HalfBits bits, Float16 /*type*/) {
   Vector result;
   for (int i = 0; i < kLanes; ++i) {
@@ -102,16 +114,28 @@ inline HalfBits round_to(Float16 /*type*/, Vector value) {
 }
 #endif
 
-// Integers, as in core/half.h: the processor's own conversion would turn subnormals into 0.
 inline Vector widen(HalfBits bits, BFloat16 /*type*/) {
-  return std::bit_cast<Vector>(__builtin_convertvector(bits, WordVector) << 16);
+  return std::bit_cast<Vector>(words_of(bits) << 16);
 }
-inline HalfBits round_to(BFloat16 /*type*/, Vector value) {
+/// As core/half.h does.
+inline HalfBits round_to_bf16(Vector value) {
   const auto wide = std::bit_cast<WordVector>(value);
   const WordVector upper = wide >> 16;
   const WordVector rounded = (wide + 0x7FFF + (upper & 1)) >> 16;
-  return __builtin_convertvector(value == value ? rounded : upper | 0x40, HalfBits);
+  return lower_halves_of(value == value ? rounded : upper | 0x40);
 }
+#ifdef __AVX512BF16__
+inline HalfBits round_to(BFloat16 /*type*/, Vector value) {
+  // The processor's conversion has the same bits, but turns subnormals into 0.
+  constexpr int kSubnormal = 0x20;
+  if (_mm512_fpclass_ps_mask(value, kSubnormal) != 0) [[unlikely]] {
+    return round_to_bf16(value);
+  }
+  return std::bit_cast<HalfBits>(_mm512_cvtneps_pbh(value));
+}
+#else
+inline HalfBits round_to(BFloat16 /*type*/, Vector value) { return round_to_bf16(value); }
+#endif
 
 /// The same for elements of bf16 and fp16: as floats, and rounded to nearest, ties to even.
 template <typename T>
