@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "framework/onednn/kernel.h"
@@ -17,12 +18,14 @@
 namespace zerolab {
 
 using onednn::broadcast;
+using onednn::elements;
 using onednn::exp;
 using onednn::floats;
 using onednn::IntVector;
 using onednn::kLanes;
 using onednn::multiply_small;
 using onednn::Vector;
+using onednn::with_type;
 
 namespace {
 
@@ -64,13 +67,14 @@ void for_key_blocks(int64_t query, int64_t T, Body&& body) {
 }
 
 /// out[d][query] = source[query * stride + d]; queries beyond `count` are 0.
-void load_transposed(const float* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
+template <typename T>
+void load_transposed(const T* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
   for (int64_t v = 0; v < kTileVectors; ++v) {
     for (int64_t d = 0; d < D; d += kLanes) {
       const int64_t width = std::min<int64_t>(kLanes, D - d);
       Vector rows[kLanes] = {};
       for (int64_t i = 0; i < kLanes && v * kLanes + i < count; ++i) {
-        const float* row = source + (v * kLanes + i) * stride + d;
+        const T* row = source + (v * kLanes + i) * stride + d;
         rows[i] = width == kLanes ? onednn::load(row) : onednn::load_first(row, width);
       }
       onednn::transpose(rows);
@@ -82,7 +86,8 @@ void load_transposed(const float* source, int64_t stride, int64_t count, int64_t
 }
 
 /// out[query * stride + d] (+)= source[d][query] for the first `count` queries.
-void store_transposed(const Vector* source, int64_t stride, int64_t count, int64_t D, float* out,
+template <typename T>
+void store_transposed(const Vector* source, int64_t stride, int64_t count, int64_t D, T* out,
                       bool accumulate) {
   for (int64_t v = 0; v < kTileVectors; ++v) {
     for (int64_t d = 0; d < D; d += kLanes) {
@@ -93,7 +98,7 @@ void store_transposed(const Vector* source, int64_t stride, int64_t count, int64
       }
       onednn::transpose(rows);
       for (int64_t i = 0; i < kLanes && v * kLanes + i < count; ++i) {
-        float* row = out + (v * kLanes + i) * stride + d;
+        T* row = out + (v * kLanes + i) * stride + d;
         onednn::for_vectors(0, width, [&](int64_t at, auto lanes) {
           onednn::put(lanes, row + at, rows[i], accumulate);
         });
@@ -103,30 +108,94 @@ void store_transposed(const Vector* source, int64_t stride, int64_t count, int64
 }
 
 /// out[query][d] = source[query * stride + d] in rows of whole vectors.
-void load_rows(const float* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
+template <typename T>
+void load_rows(const T* source, int64_t stride, int64_t count, int64_t D, Vector* out) {
   for (int64_t i = 0; i < count; ++i) {
     onednn::for_vectors(
         0, D, [&](int64_t d, auto lanes) { *out++ = lanes.load(source + i * stride + d); });
   }
 }
 
-/// out[key * stride + d] += source[key][d], of rows of whole vectors.
-void add_rows(const Vector* source, int64_t stride, int64_t count, int64_t D, float* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    onednn::for_vectors(0, D, [&](int64_t d, auto lanes) {
-      onednn::put(lanes, out + i * stride + d, *source++, true);
-    });
+/// Rows of fp32, `stride` apart.
+struct FloatRows {
+  const float* data;
+  int64_t stride;
+};
+
+/// Rows of T as fp32: where they are, or widened into `room`.
+template <typename T>
+FloatRows widened(const T* source, int64_t stride, int64_t count, const Heads& heads,
+                  Vector* room) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {source, stride};
+  } else {
+    load_rows(source, stride, count, heads.D, room);
+    return {reinterpret_cast<const float*>(room), heads.row_vectors() * kLanes};
   }
 }
 
-/// Sets a head's gradients of keys and values to 0; `dqkv` points to its first query.
-void clear_keys_and_values(const Heads& heads, float* dqkv) {
-  for (int64_t t = 0; t < heads.T; ++t) {
-    float* row = dqkv + t * 3 * heads.C;
-    std::fill_n(row + heads.C, heads.D, 0.0F);
-    std::fill_n(row + 2 * heads.C, heads.D, 0.0F);
+/// One head's gradients of keys and values, summed over the tiles of queries: in dqkv itself where
+/// that is fp32, else in memory of its own, so that they are rounded once.
+template <typename T>
+class KeyGradients {
+ public:
+  KeyGradients(const Heads& heads, Vector* room) : heads_(heads), room_(room) {}
+
+  static int64_t vectors(const Heads& heads) {
+    return kInPlace ? 0 : 2 * heads.T * heads.row_vectors();
   }
-}
+
+  /// `dqkv` points to the head's first query.
+  void begin(T* dqkv, bool accumulate) {
+    if constexpr (kInPlace) {
+      sums_ = dqkv + heads_.C;
+      stride_ = 3 * heads_.C;
+      values_at_ = heads_.C;
+    } else {
+      sums_ = reinterpret_cast<float*>(room_);
+      values_at_ = heads_.row_vectors() * kLanes;
+      stride_ = 2 * values_at_;
+    }
+    for (int64_t t = 0; t < heads_.T && !(kInPlace && accumulate); ++t) {
+      std::fill_n(sums_ + t * stride_, heads_.D, 0.0F);
+      std::fill_n(sums_ + t * stride_ + values_at_, heads_.D, 0.0F);
+    }
+  }
+  void add_to_keys(int64_t key, const Vector* rows, int64_t count) {
+    add_rows(rows, count, sums_ + key * stride_);
+  }
+  void add_to_values(int64_t key, const Vector* rows, int64_t count) {
+    add_rows(rows, count, sums_ + key * stride_ + values_at_);
+  }
+  void end(T* dqkv, bool accumulate) const {
+    for (int64_t t = 0; t < heads_.T && !kInPlace; ++t) {
+      const float* sums = sums_ + t * stride_;
+      T* out = dqkv + t * 3 * heads_.C + heads_.C;
+      onednn::for_vectors(0, heads_.D, [&](int64_t d, auto lanes) {
+        onednn::put(lanes, out + d, lanes.load(sums + d), accumulate);
+        onednn::put(lanes, out + heads_.C + d, lanes.load(sums + values_at_ + d), accumulate);
+      });
+    }
+  }
+
+ private:
+  static constexpr bool kInPlace = std::is_same_v<T, float>;
+
+  /// Of rows of whole vectors.
+  void add_rows(const Vector* rows, int64_t count, float* out) const {
+    for (int64_t i = 0; i < count; ++i) {
+      onednn::for_vectors(0, heads_.D, [&](int64_t d, auto lanes) {
+        onednn::put(lanes, out + i * stride_ + d, *rows++, true);
+      });
+    }
+  }
+
+  const Heads& heads_;
+  Vector* room_;
+  float* sums_ = nullptr;
+  int64_t stride_ = 0;
+  int64_t values_at_ = 0;
+};
 
 /// In the vector of queries on the diagonal, a query sees the keys up to itself.
 Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector, bool diagonal,
@@ -138,14 +207,19 @@ Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector,
 }
 
 /// The work of one head's tile of queries, forward.
+template <typename T>
 class ForwardTile {
  public:
-  ForwardTile(const Heads& heads, Vector* tiles)
-      : heads_(heads), queries_(tiles), sums_(tiles + heads.tile_vectors()) {}
+  ForwardTile(const Heads& heads, Vector* tiles) : heads_(heads) {
+    for (Vector** tile : {&queries_, &sums_, &keys_, &values_}) {
+      *tile = tiles;
+      tiles += heads.tile_vectors();
+    }
+  }
 
-  static int64_t vectors(const Heads& heads) { return 2 * heads.tile_vectors(); }
+  static int64_t vectors(const Heads& heads) { return 4 * heads.tile_vectors(); }
 
-  void run(const float* qkv, int64_t query, float* out, float* log_sum_exp) {
+  void run(const T* qkv, int64_t query, T* out, float* log_sum_exp) {
     const int64_t stride = 3 * heads_.C;
     const int64_t count = std::min(kTile, heads_.T - query);
     load_transposed(qkv + query * stride, stride, count, heads_.D, queries_);
@@ -167,12 +241,14 @@ class ForwardTile {
   }
 
  private:
-  void add_block(const float* keys, const KeyBlock& block, bool diagonal) {
+  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
     const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
+    const FloatRows keys = widened(qkv, stride, block.size, heads_, keys_);
+    const FloatRows values = widened(qkv + heads_.C, stride, block.size, heads_, values_);
     Vector weights[kTile * kTileVectors];
-    multiply_small({keys, stride, 1}, block.size, heads_.D, queries_ + first, weights + first,
-                   kTileVectors, kTileVectors - first, false);
+    multiply_small({keys.data, keys.stride, 1}, block.size, heads_.D, queries_ + first,
+                   weights + first, kTileVectors, kTileVectors - first, false);
     const float scale = heads_.scale();
     for (int64_t v = first; v < kTileVectors; ++v) {
       Vector largest = largest_[v];
@@ -194,31 +270,41 @@ class ForwardTile {
       largest_[v] = largest;
       total_[v] = total;
     }
-    multiply_small({keys + heads_.C, 1, stride}, heads_.D, block.size, weights + first,
+    multiply_small({values.data, 1, values.stride}, heads_.D, block.size, weights + first,
                    sums_ + first, kTileVectors, kTileVectors - first, true);
   }
 
   const Heads& heads_;
   Vector* queries_;
   Vector* sums_;
+  Vector* keys_;
+  Vector* values_;
   std::array<Vector, kTileVectors> largest_;
   std::array<Vector, kTileVectors> total_;
 };
 
 /// The work of one head's tile of queries, backward: writes its part of dq, adds to dk and dv.
+template <typename T>
 class BackwardTile {
  public:
-  BackwardTile(const Heads& heads, Vector* tiles) : heads_(heads) {
-    for (Vector** tile : {&queries_, &dy_, &query_rows_, &dy_rows_, &dqueries_, &rows_}) {
+  BackwardTile(const Heads& heads, Vector* tiles)
+      : heads_(heads), key_gradients_(heads, tiles + 8 * heads.tile_vectors()) {
+    for (Vector** tile :
+         {&queries_, &dy_, &query_rows_, &dy_rows_, &dqueries_, &rows_, &keys_, &values_}) {
       *tile = tiles;
       tiles += heads.tile_vectors();
     }
   }
 
-  static int64_t vectors(const Heads& heads) { return 6 * heads.tile_vectors(); }
+  static int64_t vectors(const Heads& heads) {
+    return 8 * heads.tile_vectors() + KeyGradients<T>::vectors(heads);
+  }
 
-  void run(const float* qkv, const float* out, const float* log_sum_exp, const float* dy,
-           int64_t query, float* dqkv, bool accumulate) {
+  /// Around the runs of a head.
+  KeyGradients<T>& key_gradients() { return key_gradients_; }
+
+  void run(const T* qkv, const T* out, const float* log_sum_exp, const T* dy, int64_t query,
+           T* dqkv, bool accumulate) {
     const int64_t D = heads_.D;
     const int64_t stride = 3 * heads_.C;
     count_ = std::min(kTile, heads_.T - query);
@@ -239,24 +325,24 @@ class BackwardTile {
     }
     std::fill_n(dqueries_, D * kTileVectors, Vector{});
     for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
-      const int64_t at = heads_.C + block.begin * stride;
-      add_block(qkv + at, block, block.begin >= query, dqkv + at);
+      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
     });
     store_transposed(dqueries_, stride, count_, D, dqkv + query * stride, accumulate);
   }
 
  private:
-  void add_block(const float* keys, const KeyBlock& block, bool diagonal, float* dkeys) {
-    const int64_t C = heads_.C;
+  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
     const int64_t D = heads_.D;
-    const int64_t stride = 3 * C;
+    const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
+    const FloatRows keys = widened(qkv, stride, block.size, heads_, keys_);
+    const FloatRows values = widened(qkv + heads_.C, stride, block.size, heads_, values_);
     Vector weights[kTile * kTileVectors];
     Vector dscores[kTile * kTileVectors];
-    multiply_small({keys, stride, 1}, block.size, D, queries_ + first, weights + first,
+    multiply_small({keys.data, keys.stride, 1}, block.size, D, queries_ + first, weights + first,
                    kTileVectors, kTileVectors - first, false);
-    multiply_small({keys + C, stride, 1}, block.size, D, dy_ + first, dscores + first, kTileVectors,
-                   kTileVectors - first, false);
+    multiply_small({values.data, values.stride, 1}, block.size, D, dy_ + first, dscores + first,
+                   kTileVectors, kTileVectors - first, false);
     const float scale = heads_.scale();
     for (int64_t j = 0; j < block.size; ++j) {
       for (int64_t v = first; v < kTileVectors; ++v) {
@@ -266,20 +352,20 @@ class BackwardTile {
         dscore = weight * (dscore - mean_[v]) * scale;
       }
     }
-    multiply_small({keys, 1, stride}, D, block.size, dscores + first, dqueries_ + first,
+    multiply_small({keys.data, 1, keys.stride}, D, block.size, dscores + first, dqueries_ + first,
                    kTileVectors, kTileVectors - first, true);
-    add_product_over_queries(dscores, block, query_rows_, dkeys);
-    add_product_over_queries(weights, block, dy_rows_, dkeys + C);
+    multiply_over_queries(dscores, block, query_rows_);
+    key_gradients_.add_to_keys(block.begin, rows_, block.size);
+    multiply_over_queries(weights, block, dy_rows_);
+    key_gradients_.add_to_values(block.begin, rows_, block.size);
   }
 
-  /// out[key] += sum over the tile's queries of factors[key][query] * rows[query].
-  void add_product_over_queries(const Vector* factors, const KeyBlock& block, const Vector* rows,
-                                float* out) {
+  /// rows_[key] = sum over the tile's queries of factors[key][query] * rows[query].
+  void multiply_over_queries(const Vector* factors, const KeyBlock& block, const Vector* rows) {
     const int64_t first_query = block.first_vector * kLanes;
     const int64_t width = heads_.row_vectors();
     multiply_small({reinterpret_cast<const float*>(factors) + first_query, kTile, 1}, block.size,
                    count_ - first_query, rows + first_query * width, rows_, width, width, false);
-    add_rows(rows_, 3 * heads_.C, block.size, heads_.D, out);
   }
 
   const Heads& heads_;
@@ -290,6 +376,9 @@ class BackwardTile {
   Vector* dy_rows_;
   Vector* dqueries_;
   Vector* rows_;
+  Vector* keys_;
+  Vector* values_;
+  KeyGradients<T> key_gradients_;
   std::array<Vector, kTileVectors> mean_;
   std::array<Vector, kTileVectors> log_sum_exp_;
 };
@@ -313,36 +402,39 @@ void launch_heads(Stream& stream, const Heads& heads, Body&& body) {
 
 void OnednnBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                       const Tensor& out, const Tensor& log_sum_exp) {
-  launch_heads<ForwardTile>(
-      stream, Heads(qkv, num_heads),
-      [qkv = floats(qkv), out = floats(out), log_sum_exp = floats(log_sum_exp)](
-          const Heads& heads, int64_t b, int64_t h, ForwardTile& tile) {
-        const int64_t at = b * heads.T * heads.C;
-        for (int64_t query = 0; query < heads.T; query += kTile) {
-          tile.run(qkv + 3 * at + h * heads.D, query, out + at + h * heads.D,
-                   log_sum_exp + (b * heads.H + h) * heads.T);
-        }
-      });
+  with_type(qkv.dtype(), [&]<typename T>(T) {
+    launch_heads<ForwardTile<T>>(
+        stream, Heads(qkv, num_heads),
+        [qkv = elements<T>(qkv), out = elements<T>(out), log_sum_exp = floats(log_sum_exp)](
+            const Heads& heads, int64_t b, int64_t h, ForwardTile<T>& tile) {
+          const int64_t at = b * heads.T * heads.C;
+          for (int64_t query = 0; query < heads.T; query += kTile) {
+            tile.run(qkv + 3 * at + h * heads.D, query, out + at + h * heads.D,
+                     log_sum_exp + (b * heads.H + h) * heads.T);
+          }
+        });
+  });
 }
 
 void OnednnBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                        const Tensor& log_sum_exp, const Tensor& dy,
                                        int64_t num_heads, const Tensor& dqkv, bool accumulate) {
-  launch_heads<BackwardTile>(
-      stream, Heads(qkv, num_heads),
-      [qkv = floats(qkv), out = floats(out), log_sum_exp = floats(log_sum_exp), dy = floats(dy),
-       dqkv = floats(dqkv),
-       accumulate](const Heads& heads, int64_t b, int64_t h, BackwardTile& tile) {
-        const int64_t at = b * heads.T * heads.C + h * heads.D;
-        const int64_t at_qkv = 3 * b * heads.T * heads.C + h * heads.D;
-        if (!accumulate) {
-          clear_keys_and_values(heads, dqkv + at_qkv);
-        }
-        for (int64_t query = 0; query < heads.T; query += kTile) {
-          tile.run(qkv + at_qkv, out + at, log_sum_exp + (b * heads.H + h) * heads.T, dy + at,
-                   query, dqkv + at_qkv, accumulate);
-        }
-      });
+  with_type(qkv.dtype(), [&]<typename T>(T) {
+    launch_heads<BackwardTile<T>>(
+        stream, Heads(qkv, num_heads),
+        [qkv = elements<T>(qkv), out = elements<T>(out), log_sum_exp = floats(log_sum_exp),
+         dy = elements<T>(dy), dqkv = elements<T>(dqkv),
+         accumulate](const Heads& heads, int64_t b, int64_t h, BackwardTile<T>& tile) {
+          const int64_t at = b * heads.T * heads.C + h * heads.D;
+          const int64_t at_qkv = 3 * b * heads.T * heads.C + h * heads.D;
+          tile.key_gradients().begin(dqkv + at_qkv, accumulate);
+          for (int64_t query = 0; query < heads.T; query += kTile) {
+            tile.run(qkv + at_qkv, out + at, log_sum_exp + (b * heads.H + h) * heads.T, dy + at,
+                     query, dqkv + at_qkv, accumulate);
+          }
+          tile.key_gradients().end(dqkv + at_qkv, accumulate);
+        });
+  });
 }
 
 }  // namespace zerolab

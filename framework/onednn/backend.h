@@ -6,7 +6,8 @@
 
 namespace zerolab {
 
-/// The fast CPU: matrix products by oneDNN, the rest by vectorised OpenMP loops; fp32.
+/// The fast CPU: matrix products by oneDNN, the rest by vectorised OpenMP loops; fp32, bf16 and
+/// fp16.
 bool onednn_is_available();
 /// Throws `Error` where it was not built.
 std::unique_ptr<Backend> make_onednn_backend();

@@ -9,7 +9,7 @@
 
 namespace zerolab {
 
-using onednn::floats;
+using onednn::elements;
 using onednn::IntVector;
 using onednn::kLanes;
 using onednn::Vector;
@@ -57,28 +57,31 @@ void OnednnBackend::dropout(Stream& stream, const Tensor& x, const DropoutKey& k
   }
   const int64_t per_sample = out.numel() / out.shape()[0];
   const int64_t groups = (per_sample + kGroup - 1) / kGroup;  // of each sample
-  onednn::launch_chunks(
-      stream, out.shape()[0] * groups, onednn::row_grain(kGroup),
-      [x = floats(x), out = floats(out), per_sample, groups, first_sample = key.first_sample,
-       philox_key = key.seed ^ (key.op * 0x9E3779B97F4A7C15),
-       // A number of 24 bits is at least the probability when its integer is at least this.
-       threshold = static_cast<int32_t>(std::ceil(key.probability * 0x1p24)),
-       keep_scale = static_cast<float>(1.0 / (1.0 - key.probability)),
-       accumulate](int64_t begin, int64_t end) {
-        for (int64_t group = begin; group < end; ++group) {
-          const int64_t sample = group / groups;
-          const int64_t first = group % groups * kGroup;
-          const int64_t at = sample * per_sample + first;
-          const auto numbers = philox_group(philox_key, first_sample + sample, first / 4);
-          onednn::for_vectors(0, std::min(kGroup, per_sample - first), [&](int64_t i, auto lanes) {
-            IntVector bits;
-            std::memcpy(&bits, numbers.data() + i, sizeof(bits));
-            const Vector kept = lanes.load(x + at + i) * keep_scale;
-            const Vector result = ((bits >> 8) & 0xFFFFFF) >= threshold ? kept : Vector{};
-            onednn::put(lanes, out + at + i, result, accumulate);
-          });
-        }
-      });
+  onednn::with_type(out.dtype(), [&]<typename T>(T) {
+    onednn::launch_chunks(
+        stream, out.shape()[0] * groups, onednn::row_grain(kGroup),
+        [x = elements<T>(x), out = elements<T>(out), per_sample, groups,
+         first_sample = key.first_sample, philox_key = key.seed ^ (key.op * 0x9E3779B97F4A7C15),
+         // A number of 24 bits is at least the probability when its integer is at least this.
+         threshold = static_cast<int32_t>(std::ceil(key.probability * 0x1p24)),
+         keep_scale = static_cast<float>(1.0 / (1.0 - key.probability)),
+         accumulate](int64_t begin, int64_t end) {
+          for (int64_t group = begin; group < end; ++group) {
+            const int64_t sample = group / groups;
+            const int64_t first = group % groups * kGroup;
+            const int64_t at = sample * per_sample + first;
+            const auto numbers = philox_group(philox_key, first_sample + sample, first / 4);
+            onednn::for_vectors(
+                0, std::min(kGroup, per_sample - first), [&](int64_t i, auto lanes) {
+                  IntVector bits;
+                  std::memcpy(&bits, numbers.data() + i, sizeof(bits));
+                  const Vector kept = lanes.load(x + at + i) * keep_scale;
+                  const Vector result = ((bits >> 8) & 0xFFFFFF) >= threshold ? kept : Vector{};
+                  onednn::put(lanes, out + at + i, result, accumulate);
+                });
+          }
+        });
+  });
 }
 
 }  // namespace zerolab

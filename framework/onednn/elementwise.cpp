@@ -7,12 +7,14 @@
 
 namespace zerolab {
 
-using onednn::floats;
+using onednn::elements;
 using onednn::for_vectors;
 using onednn::kGrain;
 using onednn::launch_chunks;
 using onednn::put;
 using onednn::Vector;
+using onednn::with_type;
+using onednn::with_types;
 
 namespace {
 
@@ -36,102 +38,131 @@ Vector gelu_derivative(Vector x) {
 }  // namespace
 
 void OnednnBackend::fill(Stream& stream, const Tensor& out, double value) {
-  if (out.dtype() != DType::kFloat32) {
+  if (size_of(out.dtype()) > 4 || !is_floating(out.dtype())) {
     PlainBackend::fill(stream, out, value);
     return;
   }
-  launch_chunks(stream, out.numel(), kGrain,
-                [out = floats(out), value = static_cast<float>(value)](int64_t begin, int64_t end) {
-                  std::fill(out + begin, out + end, value);
-                });
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [out = elements<T>(out), value = static_cast<T>(value)](
+                      int64_t begin, int64_t end) { std::fill(out + begin, out + end, value); });
+  });
 }
 
 void OnednnBackend::copy(Stream& stream, const Tensor& source, const Tensor& out) {
-  launch_chunks(stream, out.bytes(), kCopyGrain,
-                [source = source.raw(), out = out.raw()](int64_t begin, int64_t end) {
-                  std::copy(source + begin, source + end, out + begin);
-                });
+  if (source.dtype() == out.dtype()) {
+    launch_chunks(stream, out.bytes(), kCopyGrain,
+                  [source = source.raw(), out = out.raw()](int64_t begin, int64_t end) {
+                    std::copy(source + begin, source + end, out + begin);
+                  });
+    return;
+  }
+  with_types(source.dtype(), out.dtype(), [&]<typename From, typename To>(From, To) {
+    launch_chunks(
+        stream, out.numel(), kGrain,
+        [source = elements<From>(source), out = elements<To>(out)](int64_t begin, int64_t end) {
+          for_vectors(begin, end,
+                      [&](int64_t i, auto lanes) { lanes.store(out + i, lanes.load(source + i)); });
+        });
+  });
 }
 
 void OnednnBackend::accumulate(Stream& stream, const Tensor& source, const Tensor& out) {
-  launch_chunks(stream, out.numel(), kGrain,
-                [source = floats(source), out = floats(out)](int64_t begin, int64_t end) {
-                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                    lanes.store(out + i, lanes.load(out + i) + lanes.load(source + i));
-                  });
-                });
+  with_types(source.dtype(), out.dtype(), [&]<typename From, typename To>(From, To) {
+    launch_chunks(
+        stream, out.numel(), kGrain,
+        [source = elements<From>(source), out = elements<To>(out)](int64_t begin, int64_t end) {
+          for_vectors(begin, end, [&](int64_t i, auto lanes) {
+            lanes.store(out + i, lanes.load(out + i) + lanes.load(source + i));
+          });
+        });
+  });
 }
 
 void OnednnBackend::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) {
-  launch_chunks(stream, out.numel(), kGrain,
-                [a = floats(a), b = floats(b), period = b.numel(), out = floats(out)](int64_t begin,
-                                                                                      int64_t end) {
-                  // Runs within which b does not start again.
-                  while (begin < end) {
-                    const int64_t at = begin % period;
-                    const int64_t run_end = std::min(end, begin - at + period);
-                    const float* b_run = b - (begin - at);
-                    for_vectors(begin, run_end, [&](int64_t i, auto lanes) {
-                      lanes.store(out + i, lanes.load(a + i) + lanes.load(b_run + i));
-                    });
-                    begin = run_end;
-                  }
-                });
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [a = elements<T>(a), b = elements<T>(b), period = b.numel(),
+                   out = elements<T>(out)](int64_t begin, int64_t end) {
+                    // Runs within which b does not start again.
+                    while (begin < end) {
+                      const int64_t at = begin % period;
+                      const int64_t run_end = std::min(end, begin - at + period);
+                      const T* b_run = b - (begin - at);
+                      for_vectors(begin, run_end, [&](int64_t i, auto lanes) {
+                        lanes.store(out + i, lanes.load(a + i) + lanes.load(b_run + i));
+                      });
+                      begin = run_end;
+                    }
+                  });
+  });
 }
 
 void OnednnBackend::scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
                           bool accumulate) {
-  launch_chunks(stream, out.numel(), kGrain,
-                [a = floats(a), factor = static_cast<float>(factor), out = floats(out), accumulate](
-                    int64_t begin, int64_t end) {
-                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                    put(lanes, out + i, lanes.load(a + i) * factor, accumulate);
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [a = elements<T>(a), factor = static_cast<float>(factor), out = elements<T>(out),
+                   accumulate](int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      put(lanes, out + i, lanes.load(a + i) * factor, accumulate);
+                    });
                   });
-                });
+  });
 }
 
 void OnednnBackend::relu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  launch_chunks(stream, out.numel(), kGrain,
-                [x = floats(x), out = floats(out)](int64_t begin, int64_t end) {
-                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                    const Vector value = lanes.load(x + i);
-                    lanes.store(out + i, value < 0.0F ? Vector{} : value);  // keeps a NaN
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector value = lanes.load(x + i);
+                      lanes.store(out + i, value < 0.0F ? Vector{} : value);  // keeps a NaN
+                    });
                   });
-                });
+  });
 }
 
 void OnednnBackend::relu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                   const Tensor& dx, bool accumulate) {
-  launch_chunks(
-      stream, dx.numel(), kGrain,
-      [x = floats(x), dy = floats(dy), dx = floats(dx), accumulate](int64_t begin, int64_t end) {
-        for_vectors(begin, end, [&](int64_t i, auto lanes) {
-          const Vector gradient = lanes.load(dy + i);
-          put(lanes, dx + i, lanes.load(x + i) > 0.0F ? gradient : Vector{}, accumulate);
-        });
-      });
+  with_type(dx.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, dx.numel(), kGrain,
+                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
+                      int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector gradient = lanes.load(dy + i);
+                      put(lanes, dx + i, lanes.load(x + i) > 0.0F ? gradient : Vector{},
+                          accumulate);
+                    });
+                  });
+  });
 }
 
 void OnednnBackend::gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  launch_chunks(stream, out.numel(), kGrain,
-                [x = floats(x), out = floats(out)](int64_t begin, int64_t end) {
-                  for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                    const Vector value = lanes.load(x + i);
-                    lanes.store(out + i, value * gelu_gate(value));
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector value = lanes.load(x + i);
+                      lanes.store(out + i, value * gelu_gate(value));
+                    });
                   });
-                });
+  });
 }
 
 void OnednnBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                   const Tensor& dx, bool accumulate) {
-  launch_chunks(
-      stream, dx.numel(), kGrain,
-      [x = floats(x), dy = floats(dy), dx = floats(dx), accumulate](int64_t begin, int64_t end) {
-        for_vectors(begin, end, [&](int64_t i, auto lanes) {
-          const Vector gradient = lanes.load(dy + i) * gelu_derivative(lanes.load(x + i));
-          put(lanes, dx + i, gradient, accumulate);
-        });
-      });
+  with_type(dx.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, dx.numel(), kGrain,
+                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
+                      int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector gradient =
+                          lanes.load(dy + i) * gelu_derivative(lanes.load(x + i));
+                      put(lanes, dx + i, gradient, accumulate);
+                    });
+                  });
+  });
 }
 
 }  // namespace zerolab

@@ -10,19 +10,48 @@
 #include "framework/core/cpu_stream.h"
 #include "framework/core/error.h"
 #include "framework/core/tensor.h"
+#include "framework/onednn/vector.h"
 
 namespace zerolab::onednn {
 
 /// Elements that are worth a thread's while.
 inline constexpr int64_t kGrain = 32768;
+/// Columns that are summed in registers, down all rows.
+inline constexpr int64_t kColumnVectors = 8;
+inline constexpr int64_t kColumns = kColumnVectors * kLanes;
 
-/// The memory of an fp32 tensor; null for an undefined one. Every other dtype is refused.
-inline float* floats(const Tensor& tensor) {
-  require(tensor.dtype() == DType::kFloat32, "onednn",
-          "this backend computes in fp32 only; got {}; use launch.backend = \"plain\"",
-          name_of(tensor.dtype()));
-  return tensor.data<float>();
+/// Calls `body` with a value of the C++ type of a dtype that this backend stores. Every other is
+/// refused.
+template <typename Body>
+auto with_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return body(float{});
+    case DType::kBFloat16:
+      return body(BFloat16{});
+    case DType::kFloat16:
+      return body(Float16{});
+    default:
+      fail("onednn", "this backend computes in fp32 only; got {}; use launch.backend = \"plain\"",
+           name_of(dtype));
+  }
 }
+
+/// `with_type` of two.
+template <typename Body>
+void with_types(DType first, DType second, Body&& body) {
+  with_type(first, [&](auto a) { with_type(second, [&](auto b) { body(a, b); }); });
+}
+
+/// The memory of a tensor of T; null for an undefined one. Every other dtype is refused.
+template <typename T>
+T* elements(const Tensor& tensor) {
+  require(!tensor.defined() || tensor.dtype() == DTypeOf<T>::value, "onednn",
+          "wrong element type; got {}, expected {}", name_of(tensor.dtype()),
+          name_of(DTypeOf<T>::value));
+  return tensor.data<T>();
+}
+inline float* floats(const Tensor& tensor) { return elements<float>(tensor); }
 
 /// Threads for work on `stream`: the rank's own where it runs at once in the rank's thread. A
 /// worker's thread stays alone, so that communication does not start a second team beside the
@@ -70,9 +99,37 @@ inline void require_within(const int32_t* indices, int64_t count, int64_t bound,
 }
 
 /// out = value, or out += value, in the lanes that `lanes` has.
-template <typename Lanes, typename Value>
-void put(const Lanes& lanes, float* out, Value value, bool accumulate) {
+template <typename Lanes, typename T, typename Value>
+void put(const Lanes& lanes, T* out, Value value, bool accumulate) {
   lanes.store(out, accumulate ? lanes.load(out) + value : value);
 }
+
+/// Where a kernel writes a parameter's gradient, which may be of another dtype than what it is made
+/// of. Nowhere, where the tensor is undefined.
+class ParameterGradient {
+ public:
+  explicit ParameterGradient(const Tensor& tensor) : memory_(tensor.raw()), dtype_(tensor.dtype()) {
+    with_type(dtype_, [](auto) {});
+  }
+
+  bool defined() const { return memory_ != nullptr; }
+  /// Elements from `at` on.
+  template <typename Lanes>
+  Vector load(const Lanes& lanes, int64_t at) const {
+    return with_type(dtype_, [&]<typename T>(T) {
+      return lanes.load(reinterpret_cast<const T*>(memory_) + at);
+    });
+  }
+  template <typename Lanes>
+  void put(const Lanes& lanes, int64_t at, Vector value, bool accumulate) const {
+    with_type(dtype_, [&]<typename T>(T) {
+      onednn::put(lanes, reinterpret_cast<T*>(memory_) + at, value, accumulate);
+    });
+  }
+
+ private:
+  std::byte* memory_;
+  DType dtype_;
+};
 
 }  // namespace zerolab::onednn

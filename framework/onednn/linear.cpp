@@ -7,7 +7,6 @@
 
 namespace zerolab {
 
-using onednn::floats;
 using onednn::Vector;
 
 void OnednnBackend::launch_product(Stream& stream, const LinearCall& call, const Tensor& a,
@@ -15,12 +14,11 @@ void OnednnBackend::launch_product(Stream& stream, const LinearCall& call, const
   const onednn::MatrixProduct& product = products_.find(call);
   RankContext& context = out.context();
   const CategoryScope scope(context, Category::kWorkspace);
-  const Tensor scratchpad = Tensor::empty(
-      context, Shape{product.scratchpad_bytes() / size_of(DType::kFloat32)}, DType::kFloat32);
+  const Tensor workspace = Tensor::empty(
+      context, Shape{product.workspace_bytes() / size_of(DType::kFloat32)}, DType::kFloat32);
   static_cast<CpuStream&>(stream).launch(
-      [&product, a = floats(a), b = floats(b), bias = bias.defined() ? floats(bias) : nullptr,
-       out = floats(out),
-       scratchpad = floats(scratchpad)] { product.execute(a, b, bias, out, scratchpad); });
+      [&product, a = a.raw(), b = b.raw(), bias = bias.raw(), out = out.raw(),
+       workspace = onednn::floats(workspace)] { product.execute(a, b, bias, out, workspace); });
 }
 
 void OnednnBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
@@ -80,35 +78,33 @@ void OnednnBackend::linear_backward_weight(Stream& stream, const Tensor& x, cons
 }
 
 int64_t OnednnBackend::linear_workspace(const LinearCall& call) const {
-  if (call.rows * call.in * call.out == 0 || call.dtype != DType::kFloat32) {
+  if (call.rows * call.in * call.out == 0 || call.dtype == DType::kFloat64) {
     return 0;
   }
-  return products_.find(call).scratchpad_bytes();
+  return products_.find(call).workspace_bytes();
 }
 
 void OnednnBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) {
-  // A block of columns is summed in registers, down all rows.
-  constexpr int64_t kVectors = 8;
-  constexpr int64_t kBlock = kVectors * onednn::kLanes;
   const int64_t cols = out.numel();
-  onednn::launch_chunks(stream, cols, kBlock,
-                        [x = floats(x), numel = x.numel(), cols, out = floats(out), accumulate](
-                            int64_t first, int64_t last) {
-                          for (int64_t begin = first; begin < last; begin += kBlock) {
-                            const int64_t end = std::min(begin + kBlock, last);
-                            Vector sums[kVectors] = {};
-                            for (const float* row = x; row != x + numel; row += cols) {
-                              Vector* sum = sums;
-                              onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
-                                *sum++ += lanes.load(row + j);
-                              });
-                            }
-                            const Vector* sum = sums;
-                            onednn::for_vectors(begin, end, [&](int64_t j, auto lanes) {
-                              onednn::put(lanes, out + j, *sum++, accumulate);
-                            });
-                          }
-                        });
+  onednn::with_type(x.dtype(), [&]<typename T>(T) {
+    onednn::launch_chunks(
+        stream, cols, onednn::kColumns,
+        [x = onednn::elements<T>(x), numel = x.numel(), cols, out = onednn::ParameterGradient(out),
+         accumulate](int64_t first, int64_t last) {
+          for (int64_t begin = first; begin < last; begin += onednn::kColumns) {
+            const int64_t end = std::min(begin + onednn::kColumns, last);
+            Vector sums[onednn::kColumnVectors] = {};
+            for (const T* row = x; row != x + numel; row += cols) {
+              Vector* sum = sums;
+              onednn::for_vectors(begin, end,
+                                  [&](int64_t j, auto lanes) { *sum++ += lanes.load(row + j); });
+            }
+            const Vector* sum = sums;
+            onednn::for_vectors(
+                begin, end, [&](int64_t j, auto lanes) { out.put(lanes, j, *sum++, accumulate); });
+          }
+        });
+  });
 }
 
 }  // namespace zerolab

@@ -87,7 +87,7 @@ class OnednnBackend final : public PlainBackend {
                        std::span<std::byte> out) override;
 
  private:
-  /// Puts one product on `stream`, with its scratchpad from the workspace of out's rank.
+  /// Puts one product on `stream`, with its workspace from the ledger of out's rank.
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
                       const Tensor& bias, const Tensor& out);
 

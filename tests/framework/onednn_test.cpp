@@ -11,42 +11,14 @@
 
 #include "framework/core/error.h"
 #include "framework/core/exact_sum.h"
-#include "framework/core/rank_context.h"
 #include "framework/plain/backend.h"
+#include "tests/framework/onednn_rank.h"
 
 namespace zerolab {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kOddSizes[] = {1, 3, 17, 65, 127, 257};
-
-/// A backend with a rank of its own.
-struct Rank {
-  Rank(std::unique_ptr<Backend> made, int threads)
-      : backend(std::move(made)), context(RankOptions{.threads = threads}, *backend) {}
-
-  Tensor tensor(const Shape& shape, const std::vector<float>& values) {
-    return Tensor::from_host(context, shape, std::span<const float>(values));
-  }
-  Tensor indices(const std::vector<int32_t>& values) {
-    return Tensor::from_host(context, Shape{static_cast<int64_t>(values.size())},
-                             std::span<const int32_t>(values));
-  }
-  /// Numbers around 0 that depend on the seed alone.
-  Tensor random(const Shape& shape, uint32_t seed, float scale = 1.0F) {
-    std::mt19937 generator(seed);
-    std::normal_distribution<float> normal(0.0F, scale);
-    std::vector<float> values(shape.numel());
-    for (float& value : values) {
-      value = normal(generator);
-    }
-    return tensor(shape, values);
-  }
-  Stream& stream() { return context.compute(); }
-
-  std::unique_ptr<Backend> backend;
-  RankContext context;
-};
 
 using Outputs = std::vector<std::vector<float>>;
 /// Runs a kernel on a rank and gives back all that it wrote.
@@ -355,17 +327,6 @@ TEST_F(Onednn, CrossEntropyOfExtremeLogits) {
       1e-6);
 }
 
-/// Runs `body(begin, numel)` over [0, size) in one piece or in odd ones.
-void for_cuts(int64_t size, bool cut, const std::function<void(int64_t, int64_t)>& body) {
-  const int64_t lengths[] = {1, 129, 40001, 17, 3};
-  int64_t begin = 0;
-  for (int i = 0; begin < size; ++i) {
-    const int64_t numel = cut ? std::min(lengths[i % 5], size - begin) : size;
-    body(begin, numel);
-    begin += numel;
-  }
-}
-
 TEST_F(Onednn, OptimizerStepsArePlainsToTheBitHoweverTheyAreCut) {
   constexpr int64_t kSize = 100003;
   for (const bool cut : {false, true}) {
@@ -491,11 +452,15 @@ TEST_F(Onednn, RefusesIndicesOutsideTheVocabulary) {
   }
 }
 
-TEST_F(Onednn, RefusesOtherDtypesThanFp32) {
+TEST_F(Onednn, RefusesFp64) {
   Rank rank(make_onednn_backend(), 1);
   const Tensor x = Tensor::empty(rank.context, Shape{4}, DType::kFloat64);
   EXPECT_THROW(rank.backend->gelu_forward(rank.stream(), x, x), Error);
   EXPECT_THROW(rank.backend->add(rank.stream(), x, x, x), Error);
+  const Tensor matrix = x.view(Shape{2, 2});
+  EXPECT_THROW(rank.backend->linear_forward(rank.stream(), matrix, matrix, WeightLayout::kInOut,
+                                            Tensor(), matrix),
+               Error);
 }
 
 }  // namespace
