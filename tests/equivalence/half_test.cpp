@@ -17,12 +17,16 @@ struct Case {
   int world_size;
   int micro_batches;
   std::optional<DType> communication;
+  bool fast = false;
+
+  std::unique_ptr<Backend> backend() const { return fast ? fast_backend() : make_plain_backend(); }
 };
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_N{}_k{}_{}", name_of(info.param.dtype), info.param.world_size,
+  return fmt::format("{}_N{}_k{}_{}_{}", name_of(info.param.dtype), info.param.world_size,
                      info.param.micro_batches,
-                     info.param.communication ? name_of(*info.param.communication) : "auto");
+                     info.param.communication ? name_of(*info.param.communication) : "auto",
+                     info.param.fast ? "fast" : "plain");
 }
 
 RunSetup setup_of(const Case& c) {
@@ -44,7 +48,7 @@ class MixedPrecision : public testing::TestWithParam<Case> {};
 /// Equal bits under every stage hold in every precision: each sum over ranks is made in fp32 and
 /// rounded once.
 TEST_P(MixedPrecision, EveryStageHasTheBitsOfDdp) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
+  const std::unique_ptr<Backend> backend = GetParam().backend();
   const ModelFactory model = tiny_gpt(true, GetParam().dtype);
   const RunSetup ddp = setup_of(GetParam());
   const Outcome expected = run(*backend, model, ddp);
@@ -70,7 +74,7 @@ TEST_P(MixedPrecision, EveryStageHasTheBitsOfDdp) {
 
 /// The stage may change while master weights are in partitions.
 TEST_P(MixedPrecision, StageSwitchesKeepTheBits) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
+  const std::unique_ptr<Backend> backend = GetParam().backend();
   const ModelFactory model = tiny_gpt(false, GetParam().dtype);
   RunSetup setup = setup_of(GetParam());
   setup.steps = 5;
@@ -82,7 +86,7 @@ TEST_P(MixedPrecision, StageSwitchesKeepTheBits) {
 }
 
 TEST_P(MixedPrecision, LossesFollowFp32) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
+  const std::unique_ptr<Backend> backend = GetParam().backend();
   Case wide = GetParam();
   wide.dtype = DType::kFloat32;
   wide.communication = {};
@@ -98,18 +102,19 @@ TEST_P(MixedPrecision, LossesFollowFp32) {
 }
 
 constexpr std::optional<DType> kAuto = std::nullopt;
-INSTANTIATE_TEST_SUITE_P(Matrix, MixedPrecision,
-                         testing::Values(Case{DType::kBFloat16, 1, 1, kAuto},
-                                         Case{DType::kBFloat16, 3, 1, kAuto},
-                                         Case{DType::kBFloat16, 4, 3, kAuto},
-                                         Case{DType::kBFloat16, 2, 1, DType::kFloat32},
-                                         Case{DType::kBFloat16, 3, 3, DType::kFloat32},
-                                         Case{DType::kFloat16, 3, 1, kAuto},
-                                         Case{DType::kFloat16, 4, 3, kAuto},
-                                         Case{DType::kFloat16, 2, 1, DType::kBFloat16},
-                                         Case{DType::kFloat32, 3, 1, DType::kBFloat16},
-                                         Case{DType::kFloat32, 2, 3, DType::kFloat16}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Matrix, MixedPrecision,
+    testing::Values(
+        Case{DType::kBFloat16, 1, 1, kAuto}, Case{DType::kBFloat16, 3, 1, kAuto},
+        Case{DType::kBFloat16, 4, 3, kAuto}, Case{DType::kBFloat16, 2, 1, DType::kFloat32},
+        Case{DType::kBFloat16, 3, 3, DType::kFloat32}, Case{DType::kFloat16, 3, 1, kAuto},
+        Case{DType::kFloat16, 4, 3, kAuto}, Case{DType::kFloat16, 2, 1, DType::kBFloat16},
+        Case{DType::kFloat32, 3, 1, DType::kBFloat16}, Case{DType::kFloat32, 2, 3, DType::kFloat16},
+        Case{DType::kBFloat16, 3, 1, kAuto, true},
+        Case{DType::kBFloat16, 4, 3, DType::kFloat32, true},
+        Case{DType::kFloat16, 4, 1, kAuto, true}, Case{DType::kFloat16, 2, 3, kAuto, true},
+        Case{DType::kFloat32, 3, 3, DType::kBFloat16, true}),
+    name_of_case);
 
 /// A master weight keeps what a 16-bit parameter would lose: 2^-10 a step added to 1 moves nothing
 /// in bf16, whose next number is 1 + 2^-7, but the master weights add up.
