@@ -1,6 +1,6 @@
 #include "framework/comm/local.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "framework/comm/local_communicator.h"
 #include "framework/comm/rendezvous.h"
@@ -10,7 +10,10 @@
 namespace zerolab {
 namespace {
 
-constexpr double kLongestTimeout = 1e8;  // seconds; more would overflow the clock
+void require_not_negative(double value, std::string_view key) {
+  require(value >= 0 && std::isfinite(value), "comm", "{} must be finite and not negative; got {}",
+          key, value);
+}
 
 }  // namespace
 
@@ -18,7 +21,10 @@ LocalGroup::LocalGroup(int size, const LocalOptions& options) {
   require(size >= 1, "comm", "a group needs at least one rank; got {}", size);
   require(options.timeout_s > 0, "comm", "comm.timeout_s must be positive; got {}",
           options.timeout_s);
-  rendezvous_ = std::make_unique<Rendezvous>(size, std::min(options.timeout_s, kLongestTimeout));
+  require_not_negative(options.bandwidth_gbps, "comm.bandwidth_gbps");
+  require_not_negative(options.latency_us, "comm.latency_us");
+  require_not_negative(options.jitter_us, "debug.jitter");
+  rendezvous_ = std::make_unique<Rendezvous>(size, options);
 }
 
 LocalGroup::~LocalGroup() = default;

@@ -14,7 +14,7 @@ class Rendezvous;
 struct LocalOptions {
   double timeout_s = 300.0;     ///< how long a rank waits for a silent peer before it ends the run
   double bandwidth_gbps = 0.0;  ///< 1e9 bits a second in each direction; 0: as fast as memory
-  double latency_us = 0.0;      ///< of each round of a collective
+  double latency_us = 0.0;      ///< of each round of a collective (comm/link.h)
   double jitter_us = 0.0;       ///< a rank comes up to so much late to each collective
   uint64_t jitter_seed = 0;
 };

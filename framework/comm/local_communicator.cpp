@@ -1,7 +1,5 @@
 #include "framework/comm/local_communicator.h"
 
-#include <algorithm>
-
 #include "framework/core/cpu_stream.h"
 #include "framework/core/rank_context.h"
 
@@ -10,13 +8,12 @@ namespace {
 
 void take_part(Rendezvous& group, RankContext& context, const Collective& call,
                CommunicationLedger& ledger) {
-  const Clock::time_point begin = Clock::now();
   const Rendezvous::Result result = group.run(context.rank(), call, context.backend());
   record(call,
          {.sent = result.sent,
           .received = result.received,
-          .begin = begin,
-          .all_arrived = std::max(begin, result.all_arrived),
+          .begin = result.arrived,
+          .all_arrived = result.all_arrived,
           .end = Clock::now()},
          ledger, context.recorder());
 }

@@ -46,12 +46,9 @@ void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body) {
   const auto run_rank = [&](int rank) {
     try {
       body(rank);
-    } catch (const std::exception& error) {
-      failures.add(rank, std::current_exception());
-      ranks.abort(rank, error.what());
     } catch (...) {
       failures.add(rank, std::current_exception());
-      ranks.abort(rank, "an exception of unknown type");
+      ranks.abort(rank, current_exception_text());
     }
     ranks.leave(rank);
   };
