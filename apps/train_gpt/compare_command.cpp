@@ -47,6 +47,9 @@ int compare_command(const RunConfig& config, const std::vector<Variant>& variant
              runs.front().summary.info.num_params, config.launch.ranks,
              config.train.gradient_accumulation_steps, config.train.micro_batch_size,
              config.model.block_size, config.run.steps);
+  if (const std::string link = modelled_link_text(config.comm); !link.empty()) {
+    fmt::print("{}\n", link);
+  }
   fmt::print("{}{}", comparison_table(config, runs), reduction_lesson(runs));
   write_json(std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json",
              comparison_json(config, runs));

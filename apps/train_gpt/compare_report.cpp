@@ -142,10 +142,9 @@ void bytes_rows(Table& table, const std::vector<Compared>& runs) {
   });
 }
 
-void communication_time_rows(Table& table, const std::vector<Compared>& runs,
-                             const std::string& link) {
-  table.title(fmt::format("Time of communication a step, ms ({}; mean of the ranks)",
-                          link.empty() ? "without waiting for peers" : link));
+void communication_time_rows(Table& table, const std::vector<Compared>& runs, bool modelled) {
+  table.title(fmt::format("Time of communication a step, ms ({}without waits; mean of the ranks)",
+                          modelled ? "modelled; " : ""));
   table.row("gradients", [](const Compared& run) {
     return fmt::format("{:.2f}", gradients_of(run).transfer_ms);
   });
@@ -158,8 +157,9 @@ void communication_time_rows(Table& table, const std::vector<Compared>& runs,
   });
 }
 
-void time_rows(Table& table) {
-  table.title("Time a step, ms (rank 0, mean; tokens/s: median)");
+void time_rows(Table& table, bool modelled) {
+  table.title(fmt::format("Time a step, ms (rank 0, mean; tokens/s: median{})",
+                          modelled ? "; communication modelled" : ""));
   const auto time = [&table](const char* label, double StepTimes::*member) {
     table.row(label, [member](const Compared& run) {
       return fmt::format("{:.2f}", run.summary.ms.*member);
@@ -194,7 +194,7 @@ void loss_rows(Table& table, const std::vector<Compared>& runs) {
 }  // namespace
 
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs) {
-  const std::string link = modelled_link_text(config.comm);
+  const bool modelled = !modelled_link_json(config.comm).is_null();
   Table table(runs);
   table.row("", [](const Compared& run) {
     return std::string(zero::name_of_stage(run.summary.info.options.stage));
@@ -202,8 +202,8 @@ std::string comparison_table(const RunConfig& config, const std::vector<Compared
   table.row("", [](const Compared& run) { return std::string(reduction_of(run)); });
   memory_rows(table, runs);
   bytes_rows(table, runs);
-  communication_time_rows(table, runs, link);
-  time_rows(table);
+  communication_time_rows(table, runs, modelled);
+  time_rows(table, modelled);
   loss_rows(table, runs);
   return table.text();
 }
@@ -224,22 +224,21 @@ std::string reduction_lesson(const std::vector<Compared>& runs) {
       }
     }
   }
-  const auto ranks = static_cast<int>(runs.front().summary.memory.size());
-  return lines.empty()
-             ? ""
-             : fmt::format(
-                   "\nWhy a reduction to each owner takes longer on a link than a reduce-scatter "
-                   "of "
-                   "the same bytes\n{}"
-                   "  A reduce is a chain of ranks that ends at the owner: each of its {} links "
-                   "carries the whole slice, only the owner\n"
-                   "  ends with a sum, the link behind it is idle, and the next slice's reduce "
-                   "waits "
-                   "until it is through. A\n"
-                   "  reduce-scatter sends a part over every one of the {} links at once, in all "
-                   "rounds: "
-                   "{}/{} of the time, and fewer collectives.\n",
-                   lines, ranks - 1, ranks, ranks - 1, ranks);
+  if (lines.empty()) {
+    return "";
+  }
+  const size_t ranks = runs.front().summary.memory.size();
+  return fmt::format(
+      "\nWhy reducing to each owner takes longer on a link than a reduce-scatter of the same "
+      "bytes\n"
+      "{}"
+      "  A reduce is a chain of ranks that ends at one owner. All of a slice crosses each of its "
+      "{} "
+      "links, the link from the\n"
+      "  owner onwards is idle, and the next slice's reduce begins when this one is through. A "
+      "reduce-scatter keeps all {} links\n"
+      "  busy with a part each. Both send the same bytes, the latter in {}/{} of the time.\n",
+      lines, ranks - 1, ranks, ranks - 1, ranks);
 }
 
 nlohmann::json comparison_json(const RunConfig& config, const std::vector<Compared>& runs) {

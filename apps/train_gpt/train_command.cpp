@@ -33,9 +33,10 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
-    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks",
-                               zero::name_of_stage(info.options.stage), info.num_params,
-                               info.padding, info.num_buckets, config_.launch.ranks));
+    progress_.note(fmt::format("{} ({}): {} parameters + {} padding in {} buckets, {} ranks",
+                               zero::name_of_stage(info.options.stage),
+                               name_of(info.options.reduction()), info.num_params, info.padding,
+                               info.num_buckets, config_.launch.ranks));
     if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
       progress_.note(link);
     }
