@@ -224,10 +224,10 @@ std::string reduction_lesson(const std::vector<Compared>& runs) {
       }
     }
   }
-  if (lines.empty()) {
+  const size_t ranks = runs.front().summary.memory.size();
+  if (lines.empty() || ranks == 1) {
     return "";
   }
-  const size_t ranks = runs.front().summary.memory.size();
   return fmt::format(
       "\nWhy reducing to each owner takes longer on a link than a reduce-scatter of the same "
       "bytes\n"

@@ -19,7 +19,7 @@ struct Compared {
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs);
 
 /// Why a reduction to each owner takes longer than a reduce-scatter of the same bytes, with the
-/// runs' own numbers; empty where no stage has both.
+/// runs' own numbers; empty where no stage has both, or one rank is alone.
 std::string reduction_lesson(const std::vector<Compared>& runs);
 
 /// compare.json (docs/metrics.md).

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "tests/cli/program.h"
 
 namespace zerolab::test {
@@ -84,6 +87,25 @@ TEST(ScheduleLog, LoggedScheduleRunsAgain) {
   EXPECT_EQ(schedule.size(), 4);
   ASSERT_EQ(run.run("train", {"run.name=again", "zero.schedule=" + schedule.dump()}).status, 0);
   EXPECT_EQ(of_event(run.log("runs/again/metrics.jsonl"), "stage").size(), 4);
+}
+
+TEST(ScheduleLog, AStageThatWillNotFitIsRefusedBeforeAnythingIsWritten) {
+  const SmallRun run;
+  const auto peak = [&](const char* stage) {
+    const std::string name = std::string("stage-") + stage;
+    EXPECT_EQ(run.run("train", {"run.name=" + name, std::string("zero.stage=") + stage}).status, 0);
+    const json summary = run.log("runs/" + name + "/metrics.jsonl").back();
+    return summary.at("memory")[0].at("total").at("peak").get<int64_t>();
+  };
+  const std::string limit = std::to_string((peak("0") + peak("2")) / 2);
+  const std::vector<std::string> fits = {"zero.stage=2", "launch.memory_limit=" + limit};
+  EXPECT_EQ(run.run("train", fits).status, 0);
+  std::vector<std::string> grows = fits;
+  grows.insert(grows.end(), {"run.name=grows", "zero.schedule=[{step = 4, stage = 0}]"});
+  const Ended ended = run.run("train", grows);
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.err.find("does not fit"), std::string::npos) << ended.err;
+  EXPECT_FALSE(std::filesystem::exists(run.folder().path("runs/grows")));
 }
 
 TEST(ScheduleLog, CompareRefusesASchedule) {
