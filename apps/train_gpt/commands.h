@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/train_gpt/compare_variants.h"
 #include "apps/train_gpt/config.h"
 #include "apps/train_gpt/training_run.h"
 
@@ -20,9 +21,9 @@ RunSummary run_logged(const RunConfig& config, const TrainingData& data,
 /// `train-gpt train`: returns the exit status.
 int train_command(const RunConfig& config, const std::atomic<bool>& stop);
 
-/// `train-gpt compare`: the same seed and data under each of `stages`; prints one table and writes
-/// it as <out_dir>/<name>/compare.json.
-int compare_command(const RunConfig& config, const std::vector<int>& stages,
+/// `train-gpt compare`: the same seed and data under each of `variants`; prints one table and
+/// writes it as <out_dir>/<name>/compare.json.
+int compare_command(const RunConfig& config, const std::vector<Variant>& variants,
                     const std::atomic<bool>& stop);
 
 }  // namespace zerolab::app

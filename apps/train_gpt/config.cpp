@@ -10,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "apps/train_gpt/engine_options.h"
 #include "framework/core/error.h"
+#include "optim/loss_scaler.h"
 
 namespace zerolab::app {
 namespace {
@@ -67,6 +69,27 @@ void resolve_batch_sizes(RunConfig& config) {
            train, micro, accumulation, ranks, product);
   }
   train = product;
+}
+
+void resolve_loss_scale(RunConfig& config) {
+  LossScaleSection& scale = config.loss_scale;
+  const bool fp32 = config.train.precision == "fp32";
+  if (scale.mode == "auto") {
+    scale.mode = config.train.precision == "fp16" ? "dynamic" : "static";
+  }
+  const bool dynamic = scale.mode == "dynamic";
+  if (dynamic && fp32) {
+    refuse(config, "loss_scale.mode",
+           "loss_scale.mode; got \"dynamic\" with train.precision \"fp32\", expected \"static\" or "
+           "\"auto\": an overflow in fp32 is a fault that a smaller scale would hide");
+  }
+  if (scale.initial == 0.0) {
+    scale.initial = dynamic ? optim::dynamic_loss_scale().initial : 1.0;
+  }
+  if (dynamic && scale.min > scale.initial) {
+    refuse(config, "loss_scale.min", "loss_scale.min; got {}, expected at most initial {}",
+           scale.min, scale.initial);
+  }
 }
 
 std::optional<int64_t> read_bytes(const char* file) {
@@ -166,6 +189,13 @@ void check(const RunConfig& config) {
            "schedule.warmup_steps; got {}, expected at most run.steps {}",
            config.schedule.warmup_steps, config.run.steps);
   }
+  for (size_t i = 0; i < config.zero.schedule.size(); ++i) {
+    if (config.zero.schedule[i].step > config.run.steps) {
+      refuse(config, fmt::format("zero.schedule[{}]", i),
+             "zero.schedule.step; got {}, expected at most run.steps {}",
+             config.zero.schedule[i].step, config.run.steps);
+    }
+  }
   if (config.schedule.name != "constant" && config.schedule.min_lr > config.optimizer.lr) {
     refuse(config, "schedule.min_lr", "schedule.min_lr; got {}, expected at most optimizer.lr {}",
            config.schedule.min_lr, config.optimizer.lr);
@@ -177,6 +207,8 @@ void check(const RunConfig& config) {
 void resolve(RunConfig& config, const std::filesystem::path& file) {
   check(config);
   resolve_batch_sizes(config);
+  resolve_loss_scale(config);
+  require_engine_can(config);
   resolve_launch(config.launch);
   resolve_inputs(config, file.parent_path());
 }

@@ -58,6 +58,14 @@ struct TrainSection {
   int64_t max_skipped_steps = 10;
 };
 
+struct LossScaleSection {
+  std::string mode = "auto";
+  double initial = 0.0;
+  int64_t window = 1000;
+  int64_t hysteresis = 2;
+  double min = 1.0;
+};
+
 struct OptimizerSection {
   std::string name = "adamw";
   double lr = 1e-3;
@@ -74,6 +82,13 @@ struct ScheduleSection {
   double min_lr = 0.0;
 };
 
+/// Before step `step` (from 1) the run switches to `stage`.
+struct StageSwitch {
+  int64_t step = 0;
+  int64_t stage = 0;
+};
+void to_json(nlohmann::json& json, const StageSwitch& change);
+
 /// The keys keep DeepSpeed's names and meanings.
 struct ZeroSection {
   int64_t stage = 0;
@@ -88,6 +103,7 @@ struct ZeroSection {
   std::string communication_dtype = "auto";
   std::string gradient_accumulation_dtype = "auto";
   bool reduce_each_micro_batch = false;
+  std::vector<StageSwitch> schedule;
 };
 
 struct LogSection {
@@ -115,6 +131,7 @@ struct RunConfig {
   ModelSection model;
   DataSection data;
   TrainSection train;
+  LossScaleSection loss_scale;
   OptimizerSection optimizer;
   ScheduleSection schedule;
   ZeroSection zero;
@@ -123,8 +140,8 @@ struct RunConfig {
   DebugSection debug;
 
   std::string source = "defaults";  ///< The file's name, for messages.
-  std::map<std::string, std::string>
-      set_at;  ///< "zero.stage" → "demo.toml:12" or "--set zero.stage".
+  /// "zero.stage" → "demo.toml:12" or "--set zero.stage"; also "zero.schedule[0]".
+  std::map<std::string, std::string> set_at;
 };
 
 /// Reads `file`, applies the `section.key=value` overrides in order, and resolves. Each fault of
@@ -137,10 +154,11 @@ RunConfig load_config(const std::filesystem::path& file,
 RunConfig parse_config(const std::string& toml_text, const std::string& source);
 void apply_override(RunConfig& config, const std::string& assignment);
 
-/// Derives what is "auto" from the rest (batch sizes, threads and memory per rank), finds the input
-/// files, and refuses sections that contradict each other. Only `zero.reduce_bucket_size` stays 0,
-/// since it depends on the model's size. Resolving twice changes nothing. Relative input paths are
-/// looked for in the folder of `file`, then in the working directory.
+/// Derives what is "auto" from the rest (batch sizes, loss scale, threads and memory per rank),
+/// finds the input files, and refuses sections that contradict each other. Only
+/// `zero.reduce_bucket_size` stays 0, since it depends on the model's size. Resolving twice changes
+/// nothing. Relative input paths are looked for in the folder of `file`, then in the working
+/// directory.
 void resolve(RunConfig& config, const std::filesystem::path& file = {});
 
 /// The effective configuration: as a file that can be run again, and as {"zero.stage": 2, …}.

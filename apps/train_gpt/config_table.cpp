@@ -147,14 +147,41 @@ std::vector<Entry> make_table() {
           "gradient_accumulation_steps", "Micro-batches a step, k; auto: 1 if nothing gives it.")
       .in(between(0, 1e6))
       .or_auto();
-  train.key<&TrainSection::precision>("precision", "Data type of parameters and activations.")
-      .one_of({"fp32", "bf16", "fp16"})
-      .to_come({"bf16", "fp16"});
+  train
+      .key<&TrainSection::precision>(
+          "precision",
+          "Data type of parameters and activations; bf16 and fp16 have fp32 master weights.")
+      .one_of({"fp32", "bf16", "fp16"});
   train
       .key<&TrainSection::max_skipped_steps>(
           "max_skipped_steps",
           "Steps in a row that may be skipped for non-finite gradients before the run ends.")
       .in(at_least(0));
+
+  const Section<&RunConfig::loss_scale> loss_scale(table, "loss_scale");
+  loss_scale
+      .key<&LossScaleSection::mode>(
+          "mode",
+          "What the loss is multiplied by before the backward: one scale for ever, or one that is "
+          "halved when gradients overflow; auto: dynamic in fp16, else static. Never dynamic in "
+          "fp32.")
+      .one_of({"auto", "static", "dynamic"});
+  loss_scale
+      .key<&LossScaleSection::initial>(
+          "initial", "Scale of the first step, or of all; auto: 65536 where it is dynamic, else 1.")
+      .in(at_least(0))
+      .or_auto();
+  loss_scale
+      .key<&LossScaleSection::window>("window",
+                                      "Steps without overflow before a dynamic scale doubles.")
+      .in(between(1, 1e9));
+  loss_scale
+      .key<&LossScaleSection::hysteresis>("hysteresis", "Overflows before a dynamic scale halves.")
+      .in(between(1, 1e9));
+  loss_scale
+      .key<&LossScaleSection::min>(
+          "min", "Least dynamic scale; an overflow there ends the run with an error.")
+      .in(above(0));
 
   const Section<&RunConfig::optimizer> optimizer(table, "optimizer");
   optimizer.key<&OptimizerSection::name>("name", "adamw is PyTorch's.").one_of({"adamw", "sgd"});
@@ -191,8 +218,7 @@ std::vector<Entry> make_table() {
       .in(between(0, 2));
   zero.key<&ZeroSection::layout>(
           "layout", "A rank owns a slice of every bucket, or (DeepSpeed's) one contiguous range.")
-      .one_of({"bucketed", "contiguous"})
-      .to_come({"contiguous"});
+      .one_of({"bucketed", "contiguous"});
   zero.key<&ZeroSection::reduce_scatter>(
       "reduce_scatter",
       "Reduce each slice to its owner only (1.0x volume); false: all-reduce (1.5x).");
@@ -201,35 +227,41 @@ std::vector<Entry> make_table() {
       .in(at_least(0))
       .or_auto();
   zero.key<&ZeroSection::allgather_bucket_size>(
-          "allgather_bucket_size", "Elements gathered at once in the contiguous layout.")
+          "allgather_bucket_size",
+          "Elements gathered at once in the contiguous layout, the only one that has it; auto: "
+          "5e8.")
       .in(at_least(0))
-      .or_auto()
-      .not_built();
+      .or_auto();
   zero.key<&ZeroSection::contiguous_gradients>(
-          "contiguous_gradients",
-          "Gradients are written into their bucket; false: packed when it is reduced.")
-      .not_built();
+      "contiguous_gradients",
+      "Gradients are written into their bucket; false: packed when it is reduced.");
   zero.key<&ZeroSection::overlap_comm>("overlap_comm", "Reduce while backward still runs.");
   zero.key<&ZeroSection::prescale_gradients>(
-          "prescale_gradients", "Divide gradients by N before, not after, the all-reduce.")
-      .not_built();
+      "prescale_gradients",
+      "Divide gradients by N before the all-reduce instead of after it; only with reduce_scatter = "
+      "false.");
   zero.key<&ZeroSection::gradient_predivide_factor>(
           "gradient_predivide_factor",
-          "Part of the division that prescale_gradients does before the all-reduce.")
-      .in(above(0))
-      .not_built();
-  zero.key<&ZeroSection::communication_dtype>("communication_dtype",
-                                              "Data type of the buckets; auto: as the gradients.")
-      .one_of({"auto", "fp32", "bf16", "fp16"})
-      .to_come({"bf16", "fp16"});
+          "Divide gradients by this factor f before the all-reduce and by N / f after it; only "
+          "with reduce_scatter = false.")
+      .in(above(0));
+  zero.key<&ZeroSection::communication_dtype>(
+          "communication_dtype",
+          "Data type of the buckets; auto: the parameters' where each micro-batch is reduced, else "
+          "gradient_accumulation_dtype.")
+      .one_of({"auto", "fp32", "bf16", "fp16"});
   zero.key<&ZeroSection::gradient_accumulation_dtype>(
           "gradient_accumulation_dtype",
-          "Data type gradients are kept in; auto: the parameters' at k = 1, else fp32.")
-      .one_of({"auto", "fp32", "bf16", "fp16"})
-      .to_come({"bf16", "fp16"});
+          "Data type gradients are kept in, fp32 or the parameters'; auto: the parameters' at k = "
+          "1, else fp32.")
+      .one_of({"auto", "fp32", "bf16", "fp16"});
   zero.key<&ZeroSection::reduce_each_micro_batch>(
       "reduce_each_micro_batch",
       "Stages 0 and 1 reduce each micro-batch, as stage 2 does: then all bits agree.");
+  zero.key<&ZeroSection::schedule>(
+      "schedule",
+      "Stages to switch to while the run goes on: [[zero.schedule]] step = 100, stage = 1 switches "
+      "to stage 1 before step 100 (from 1). Steps must rise.");
 
   const Section<&RunConfig::log> log(table, "log");
   log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl.");
@@ -246,26 +278,30 @@ std::vector<Entry> make_table() {
           "timeout_s", "Seconds a rank waits for its peers before the run ends with an error.")
       .in({.min = 0, .max = 1e6, .open_min = true});
   comm.key<&CommSection::bandwidth_gbps>(
-          "bandwidth_gbps", "Bandwidth of a modelled link in Gbit/s; 0: as fast as memory.")
-      .in(at_least(0))
-      .not_built();
-  comm.key<&CommSection::latency_us>("latency_us", "Latency of a modelled link in microseconds.")
-      .in(at_least(0))
-      .not_built();
+          "bandwidth_gbps",
+          "Model a link of so many Gbit/s in each direction of each rank, whose time collectives "
+          "take; 0: as fast as memory.")
+      .in(at_least(0));
+  comm.key<&CommSection::latency_us>(
+          "latency_us", "Latency of the modelled link, in microseconds a round of a collective.")
+      .in(at_least(0));
 
   const Section<&RunConfig::debug> debug(table, "debug");
   debug.key<&DebugSection::poison>(
-      "poison", "Fill freed blocks and slices that a rank does not own with NaN.");
+      "poison",
+      "Fill freed blocks and slices that a rank does not own with NaN, and tell which ranks a "
+      "non-finite gradient came from.");
   debug
       .key<&DebugSection::hash_every>(
-          "hash_every", "Steps between two comparisons of the ranks' parameters; 0: none.")
-      .in(at_least(0))
-      .not_built();
+          "hash_every",
+          "Steps between two comparisons of the ranks' parameters, which must be the same bits; 0: "
+          "none.")
+      .in(at_least(0));
   debug
       .key<&DebugSection::jitter>("jitter",
-                                  "Longest random delay before a communication, in microseconds.")
-      .in(at_least(0))
-      .not_built();
+                                  "Longest random delay of a rank before a collective, in "
+                                  "microseconds; seeded by run.seed.")
+      .in(at_least(0));
   return table;
 }
 
@@ -320,6 +356,9 @@ std::string Entry::expected() const {
     }
     std::string operator()(std::array<double, 2>*) const { return "an array of two numbers"; }
     std::string operator()(std::vector<std::string>*) const { return "text or an array of texts"; }
+    std::string operator()(std::vector<StageSwitch>*) const {
+      return "an array of tables {step, stage}";
+    }
   };
   RunConfig config;
   std::string text = std::visit(TypeName{*this}, field(config));
@@ -347,9 +386,7 @@ const std::vector<Entry>& config_table() {
   return table;
 }
 
-bool is_section_to_come(std::string_view name) {
-  return name == "loss_scale" || name == "checkpoint" || name == "zero.schedule";
-}
+bool is_section_to_come(std::string_view name) { return name == "checkpoint"; }
 
 bool is_section(std::string_view name) {
   return std::ranges::any_of(config_table(),

@@ -28,7 +28,7 @@ using Choices = std::vector<std::string_view>;
 
 /// Where a key's value lives in a `RunConfig`; the alternative is the key's type.
 using Field = std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*,
-                           std::vector<std::string>*>;
+                           std::vector<std::string>*, std::vector<StageSwitch>*>;
 
 enum class Unit {
   kNone,
@@ -58,10 +58,13 @@ struct Entry {
   nlohmann::json value(const RunConfig& config) const;
 };
 
+/// A value as TOML text on one line.
+std::string toml_value(const nlohmann::json& value);
+
 /// All keys; those of one section stand together.
 const std::vector<Entry>& config_table();
 
-/// Sections (or, with a dot, keys) that the design names and this version lacks as a whole.
+/// Sections that the design names and this version lacks as a whole.
 bool is_section_to_come(std::string_view name);
 
 bool is_section(std::string_view name);

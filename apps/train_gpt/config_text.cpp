@@ -6,11 +6,6 @@
 namespace zerolab::app {
 namespace {
 
-/// JSON's scalars and arrays are TOML too. Text that is not UTF-8 can come from the command line.
-std::string toml_value(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 /// Calls `section(name)` before the first key of each section and `key(entry)` for each key.
 template <typename Section, typename Key>
 void walk(Section section, Key key) {
@@ -25,6 +20,28 @@ void walk(Section section, Key key) {
 }
 
 }  // namespace
+
+std::string toml_value(const nlohmann::json& value) {
+  std::vector<std::string> parts;
+  if (value.is_array()) {
+    for (const nlohmann::json& element : value) {
+      parts.push_back(toml_value(element));
+    }
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+  }
+  if (value.is_object()) {
+    for (const auto& [key, element] : value.items()) {
+      parts.push_back(fmt::format("{} = {}", key, toml_value(element)));
+    }
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  // JSON's scalars are TOML too. Text that is not UTF-8 can come from the command line.
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void to_json(nlohmann::json& json, const StageSwitch& change) {
+  json = {{"step", change.step}, {"stage", change.stage}};
+}
 
 std::string dump_toml(const RunConfig& config) {
   std::string text;

@@ -43,9 +43,16 @@ int main(int argc, char** argv) {
       program.add_subcommand("compare", "Train once under each stage and set them side by side");
   add_config(*compare);
   std::vector<int> stages = {0, 1, 2};
-  compare->add_option("--stages", stages, "Stages to compare")
-      ->delimiter(',')
-      ->check(CLI::Range(0, 2));
+  CLI::Option* stages_option = compare->add_option("--stages", stages, "Stages to compare")
+                                   ->delimiter(',')
+                                   ->check(CLI::Range(0, 2));
+  bool variants = false;
+  compare
+      ->add_flag(
+          "--variants", variants,
+          "Compare ways to reduce gradients instead: DDP, the first ZeRO-1 (all-reduce), and "
+          "ZeRO-1 and ZeRO-2 with a reduction to each owner and with a reduce-scatter")
+      ->excludes(stages_option);
 
   try {
     program.parse(argc, argv);
@@ -58,7 +65,9 @@ int main(int argc, char** argv) {
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
     return *train ? app::train_command(config, stop_requested)
-                  : app::compare_command(config, stages, stop_requested);
+                  : app::compare_command(
+                        config, variants ? app::reduction_variants() : app::stage_variants(stages),
+                        stop_requested);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 2;

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <fstream>
+#include <numeric>
 #include <thread>
 
+#include "apps/train_gpt/modelled_link.h"
 #include "apps/train_gpt/version.h"
 
 namespace zerolab::app {
@@ -31,15 +33,39 @@ nlohmann::json memory_json(const std::vector<MemoryLedger::Snapshot>& ranks) {
   return json;
 }
 
+/// What each category holds, and the total.
+nlohmann::json bytes_json(const CategoryBytes& bytes) {
+  nlohmann::json json;
+  for (int i = 0; i < kNumCategories; ++i) {
+    if (bytes[i] > 0) {
+      json[name_of(static_cast<Category>(i))] = bytes[i];
+    }
+  }
+  json["total"] = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  return json;
+}
+
 void add_entries(nlohmann::json& json, const CommunicationEntries& entries) {
   for (const auto& [key, entry] : entries) {
     nlohmann::json& sum = json[fmt::format("{} {}", name_of(key.first), name_of(key.second))];
     if (sum.is_null()) {
-      sum = {{"calls", 0}, {"bytes_sent", 0}};
+      sum = {{"calls", 0}, {"bytes_sent", 0}, {"wait_ms", 0.0}, {"transfer_ms", 0.0}};
     }
     sum["calls"] = sum["calls"].get<int64_t>() + entry.calls;
     sum["bytes_sent"] = sum["bytes_sent"].get<int64_t>() + entry.bytes_sent;
+    sum["wait_ms"] = sum["wait_ms"].get<double>() + entry.wait_ms;
+    sum["transfer_ms"] = sum["transfer_ms"].get<double>() + entry.transfer_ms;
   }
+}
+
+nlohmann::json communication_json(const std::vector<CommunicationEntries>& ranks) {
+  nlohmann::json rank0 = nlohmann::json::object();
+  nlohmann::json all_ranks = nlohmann::json::object();
+  add_entries(rank0, ranks[0]);
+  for (const CommunicationEntries& entries : ranks) {
+    add_entries(all_ranks, entries);
+  }
+  return {{"rank0", rank0}, {"all_ranks", all_ranks}};
 }
 
 nlohmann::json times_json(const StepTimes& ms) {
@@ -71,6 +97,7 @@ nlohmann::json config_record(const RunConfig& config) {
            {{"processor", processor()},
             {"cores", std::thread::hardware_concurrency()},
             {"compiler", __VERSION__}}},
+          {"modelled_link", modelled_link_json(config.comm)},
           {"config", to_json(config)}};
 }
 
@@ -95,30 +122,43 @@ nlohmann::json layout_record(const RunInfo& info) {
 }
 
 nlohmann::json step_record(const StepRecord& record) {
-  nlohmann::json rank0 = nlohmann::json::object();
-  nlohmann::json all_ranks = nlohmann::json::object();
-  add_entries(rank0, record.communication[0]);
-  for (const CommunicationEntries& entries : record.communication) {
-    add_entries(all_ranks, entries);
-  }
   return {{"event", "step"},
           {"step", record.step},
           {"loss", record.result.loss},
           {"grad_norm", record.result.gradient_norm},
           {"lr", record.learning_rate},
-          {"loss_scale", 1.0},
+          {"loss_scale", record.result.loss_scale},
           {"tokens", record.result.tokens},
           {"tokens_per_s", record.tokens_per_s()},
           {"ms", times_json(record.ms)},
-          {"comm", {{"rank0", rank0}, {"all_ranks", all_ranks}}},
+          {"comm", communication_json(record.communication)},
           {"memory", memory_json(record.memory)}};
 }
 
 nlohmann::json skip_record(const StepRecord& record) {
   const zero::NonFinite& reason = *record.result.skipped;
-  return {{"event", "skip"},       {"step", record.step},
-          {"kind", reason.kind},   {"parameter", reason.parameter},
-          {"index", reason.index}, {"owner_rank", reason.owner_rank}};
+  nlohmann::json json = {{"event", "skip"},
+                         {"step", record.step},
+                         {"kind", reason.kind},
+                         {"parameter", reason.parameter},
+                         {"index", reason.index},
+                         {"owner_rank", reason.owner_rank},
+                         {"loss_scale", record.result.loss_scale}};
+  if (!reason.source_ranks.empty()) {
+    json["source_ranks"] = reason.source_ranks;
+  }
+  return json;
+}
+
+nlohmann::json stage_record(const StageRecord& record) {
+  nlohmann::json memory = nlohmann::json::array();
+  for (const StageRecord::Memory& rank : record.memory) {
+    memory.push_back({{"before", bytes_json(rank.before)},
+                      {"after", bytes_json(rank.after)},
+                      {"peak", rank.peak}});
+  }
+  return {{"event", "stage"}, {"step", record.step}, {"from", record.from},
+          {"to", record.to},  {"ms", record.ms},     {"memory", memory}};
 }
 
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
@@ -129,8 +169,6 @@ nlohmann::json evaluation_record(const EvaluationRecord& record) {
 }
 
 nlohmann::json summary_record(const RunSummary& summary) {
-  nlohmann::json communication = nlohmann::json::object();
-  add_entries(communication, summary.communication);
   nlohmann::json json = {{"event", "summary"},
                          {"stage", summary.info.options.stage},
                          {"steps", summary.steps},
@@ -139,7 +177,7 @@ nlohmann::json summary_record(const RunSummary& summary) {
                          {"excess_buffers", summary.excess_buffers},
                          {"tokens_per_s", summary.tokens_per_s},
                          {"ms", times_json(summary.ms)},
-                         {"comm", communication},
+                         {"comm", communication_json(summary.communication)},
                          {"bytes_sent_per_step", summary.bytes_sent_per_step()},
                          {"memory", memory_json(summary.memory)}};
   if (!summary.losses.empty()) {

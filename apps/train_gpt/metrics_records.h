@@ -12,6 +12,7 @@ nlohmann::json layout_record(const RunInfo& info);
 nlohmann::json step_record(const StepRecord& record);
 /// A step whose gradients were not finite.
 nlohmann::json skip_record(const StepRecord& record);
+nlohmann::json stage_record(const StageRecord& record);
 nlohmann::json evaluation_record(const EvaluationRecord& record);
 nlohmann::json summary_record(const RunSummary& summary);
 

@@ -1,5 +1,6 @@
 #include "apps/train_gpt/rank_trainer.h"
 
+#include "apps/train_gpt/engine_options.h"
 #include "data/corpus.h"
 #include "data/token_dataset.h"
 #include "data/tokenizer.h"
@@ -9,18 +10,6 @@
 
 namespace zerolab::app {
 namespace {
-
-zero::EngineOptions engine_options(const RunConfig& config) {
-  return {.stage = static_cast<int>(config.zero.stage),
-          .reduce_scatter = config.zero.reduce_scatter,
-          .reduce_bucket_size = config.zero.reduce_bucket_size,
-          .overlap_comm = config.zero.overlap_comm,
-          .reduce_each_micro_batch = config.zero.reduce_each_micro_batch,
-          .gradient_accumulation_steps = static_cast<int>(config.train.gradient_accumulation_steps),
-          .gradient_clipping = config.optimizer.gradient_clipping,
-          .max_skipped_steps = static_cast<int>(config.train.max_skipped_steps),
-          .poison = config.debug.poison};
-}
 
 optim::OptimizerOptions optimizer_options(const OptimizerSection& section) {
   return {.name = section.name,
@@ -96,16 +85,18 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                 .learning_rate = config.optimizer.lr,
                 .min_learning_rate = config.schedule.min_lr},
       optimizer_(optim::make_optimizer(optimizer_options(config.optimizer))),
-      model_(std::make_unique<Gpt>(
-          nn::Scope{.context = context, .seed = static_cast<uint64_t>(config.run.seed), .name = ""},
-          GptConfig{.n_layer = config.model.n_layer,
-                    .n_head = config.model.n_head,
-                    .n_embd = config.model.n_embd,
-                    .block_size = config.model.block_size,
-                    .vocab_size = vocab_size,
-                    .bias = config.model.bias,
-                    .dropout = config.model.dropout,
-                    .tie_weights = config.model.tie_weights})),
+      model_(std::make_unique<Gpt>(nn::Scope{.context = context,
+                                             .seed = static_cast<uint64_t>(config.run.seed),
+                                             .dtype = parameter_dtype(config),
+                                             .name = ""},
+                                   GptConfig{.n_layer = config.model.n_layer,
+                                             .n_head = config.model.n_head,
+                                             .n_embd = config.model.n_embd,
+                                             .block_size = config.model.block_size,
+                                             .vocab_size = vocab_size,
+                                             .bias = config.model.bias,
+                                             .dropout = config.model.dropout,
+                                             .tie_weights = config.model.tie_weights})),
       inputs_(batch_shape(config).numel()),
       targets_(batch_shape(config).numel()) {
   if (!config.model.init_from.empty()) {

@@ -16,6 +16,7 @@ constexpr double StepTimes::*kTimes[] = {&StepTimes::forward,       &StepTimes::
 Reporter::Reporter(RunObserver& observer, const Board& board, int ranks)
     : observer_(observer), board_(board) {
   summary_.memory.resize(ranks);
+  summary_.communication.resize(ranks);
 }
 
 void Reporter::start(RunInfo info) {
@@ -47,14 +48,24 @@ void Reporter::evaluation(const EvaluationRecord& record) {
   observer_.on_evaluation(record);
 }
 
-void Reporter::add(const CommunicationEntries& entries) {
-  for (const auto& [key, entry] : entries) {
-    CommunicationLedger::Entry& sum = summary_.communication[key];
-    sum.calls += entry.calls;
-    sum.bytes_sent += entry.bytes_sent;
-    sum.bytes_received += entry.bytes_received;
-    sum.wait_ms += entry.wait_ms;
-    sum.transfer_ms += entry.transfer_ms;
+void Reporter::add_rest(int64_t step) {
+  std::vector<CommunicationEntries> entries;
+  for (const Board::Entry& entry : board_.read(step)) {
+    entries.push_back(entry.communication);
+  }
+  add(entries);
+}
+
+void Reporter::add(const std::vector<CommunicationEntries>& entries) {
+  for (size_t rank = 0; rank < entries.size(); ++rank) {
+    for (const auto& [key, entry] : entries[rank]) {
+      CommunicationLedger::Entry& sum = summary_.communication[rank][key];
+      sum.calls += entry.calls;
+      sum.bytes_sent += entry.bytes_sent;
+      sum.bytes_received += entry.bytes_received;
+      sum.wait_ms += entry.wait_ms;
+      sum.transfer_ms += entry.transfer_ms;
+    }
   }
 }
 
@@ -81,7 +92,7 @@ void Reporter::step(const StepRecord& record) {
       summary_.memory[rank] = record.memory[rank];
     }
   }
-  add(record.communication[0]);
+  add(record.communication);
   if (summary_.steps > 1) {
     rates_.push_back(record.tokens_per_s());
     for (double StepTimes::*const time : kTimes) {

@@ -19,13 +19,18 @@ class Board {
     CommunicationEntries communication;
   };
 
-  explicit Board(int ranks) : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)} {}
+  explicit Board(int ranks)
+      : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)}, stage_memory_(ranks) {}
   void lay(int rank, Entry entry) { entries_[entry.step % 2][rank] = std::move(entry); }
   /// An entry is of an earlier step where a rank has failed before it laid this one's.
   const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
 
+  /// Each rank's, between the barriers around a change of stage.
+  std::vector<StageRecord::Memory>& stage_memory() { return stage_memory_; }
+
  private:
   std::array<std::vector<Entry>, 2> entries_;
+  std::vector<StageRecord::Memory> stage_memory_;
 };
 
 /// Rank 0's part of a run: makes records, tells the observer, keeps the summary.
@@ -38,14 +43,17 @@ class Reporter {
   void hold(const StepRecord& record);
   /// To be called when all ranks have laid the held step's entries, or will not any more.
   void report_held();
+  void stage(const StageRecord& record) { observer_.on_stage(record); }
   void evaluation(const EvaluationRecord& record);
-  /// Adds collectives that ended after the last record.
-  void add(const CommunicationEntries& entries);
+  /// Adds collectives that ended after the last record, which all ranks have laid as those of
+  /// `step`.
+  void add_rest(int64_t step);
   void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
   RunSummary finish(int64_t planned_steps);
 
  private:
   void step(const StepRecord& record);
+  void add(const std::vector<CommunicationEntries>& entries);
 
   RunObserver& observer_;
   const Board& board_;

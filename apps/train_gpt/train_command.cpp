@@ -1,9 +1,13 @@
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
+#include "apps/train_gpt/modelled_link.h"
 #include "apps/train_gpt/progress.h"
 #include "framework/core/error.h"
 
@@ -29,9 +33,13 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
-    progress_.note(fmt::format("{}: {} parameters + {} padding in {} buckets, {} ranks",
-                               zero::name_of_stage(info.options.stage), info.num_params,
-                               info.padding, info.num_buckets, config_.launch.ranks));
+    progress_.note(fmt::format("{} ({}): {} parameters + {} padding in {} buckets, {} ranks",
+                               zero::name_of_stage(info.options.stage),
+                               name_of(info.options.reduction()), info.num_params, info.padding,
+                               info.num_buckets, config_.launch.ranks));
+    if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
+      progress_.note(link);
+    }
     begin_ = Clock::now();
   }
 
@@ -61,6 +69,18 @@ class Logging final : public RunObserver {
                       .tokens_per_s = record.tokens_per_s(),
                       .bytes_per_rank = bytes,
                       .seconds_left = elapsed / static_cast<double>(record.step) * left});
+  }
+
+  void on_stage(const StageRecord& record) override {
+    write(stage_record(record));
+    const auto total = [](const CategoryBytes& bytes) {
+      return format_bytes(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}));
+    };
+    const StageRecord::Memory& memory = record.memory[0];
+    progress_.note(fmt::format("step {}: {} -> {} in {:.1f} ms, memory of rank 0: {} -> {}",
+                               record.step, zero::name_of_stage(record.from),
+                               zero::name_of_stage(record.to), record.ms, total(memory.before),
+                               total(memory.after)));
   }
 
   void on_evaluation(const EvaluationRecord& record) override {
@@ -95,9 +115,16 @@ class Logging final : public RunObserver {
     ++skips_;
     if (skips_ <= kShown || skips_ % 100 == 0) {
       const zero::NonFinite& reason = *record.result.skipped;
+      const std::string sources =
+          reason.source_ranks.empty()
+              ? ""
+              : fmt::format(", from rank {}", fmt::join(reason.source_ranks, ", "));
+      const double scale = record.result.loss_scale;
       progress_.note(fmt::format(
-          "step {} skipped ({} so far): the gradient of {} is {} at element {} (owner: rank {})",
-          record.step, skips_, reason.parameter, reason.kind, reason.index, reason.owner_rank));
+          "step {} skipped ({} so far): the gradient of {} is {} at element {} (owner: rank "
+          "{}{}){}",
+          record.step, skips_, reason.parameter, reason.kind, reason.index, reason.owner_rank,
+          sources, scale == 1.0 ? "" : fmt::format("; loss scale {}", scale)));
     }
   }
 

@@ -1,6 +1,9 @@
 #include "apps/train_gpt/training_run.h"
 
+#include <algorithm>
+
 #include "apps/train_gpt/run_reporter.h"
+#include "apps/train_gpt/stage_switch.h"
 #include "framework/comm/local.h"
 #include "framework/comm/meta.h"
 #include "framework/core/error.h"
@@ -19,7 +22,30 @@ RankOptions rank_options(const RunConfig& config, int rank) {
           .poison = config.debug.poison};
 }
 
-RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
+LocalOptions local_options(const RunConfig& config) {
+  return {.timeout_s = config.comm.timeout_s,
+          .bandwidth_gbps = config.comm.bandwidth_gbps,
+          .latency_us = config.comm.latency_us,
+          .jitter_us = config.debug.jitter,
+          .jitter_seed = static_cast<uint64_t>(config.run.seed)};
+}
+
+zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
+                                                  const zero::EngineOptions& options) {
+  zero::CommunicationBytes mean;
+  const int ranks = layout.options().world_size;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const zero::CommunicationBytes bytes = zero::communication_bytes(layout, options, rank);
+    mean.formula = bytes.formula;
+    mean.gradients += bytes.gradients;
+    mean.parameters += bytes.parameters;
+  }
+  mean.gradients /= ranks;
+  mean.parameters /= ranks;
+  return mean;
+}
+
+RunInfo describe(const zero::Engine& engine, int64_t vocab_size) {
   const zero::Layout& layout = engine.layout();
   return {.options = engine.options(),
           .vocab_size = vocab_size,
@@ -30,7 +56,7 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, int rank) {
           .layout_hash = layout.hash(),
           .state = zero::state_bytes(layout, engine.options(),
                                      static_cast<int>(engine.optimizer().states().size())),
-          .communication = zero::communication_bytes(layout, engine.options(), rank)};
+          .communication = mean_communication_bytes(layout, engine.options())};
 }
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
@@ -42,10 +68,13 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (reports) {
-    reporter.start(describe(trainer.engine(), data.vocab_size, context.rank()));
+    reporter.start(describe(trainer.engine(), data.vocab_size));
   }
   communicator.ledger().reset();
   for (int64_t step = 1; step <= config.run.steps; ++step) {
+    if (const StageSwitch* change = switch_before(config, step)) {
+      switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
+    }
     context.recorder().take();
     const Clock::time_point begin = Clock::now();
     StepRecord record;
@@ -80,12 +109,16 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       }
     }
     if (last) {
+      trainer.engine().wait_for_parameters();
+      board.lay(context.rank(), {step + 1, {}, communicator.ledger().take()});
+      communicator.barrier();
+      if (reports) {
+        reporter.add_rest(step + 1);
+      }
       break;
     }
   }
-  trainer.engine().wait_for_parameters();
   if (reports) {
-    reporter.add(communicator.ledger().take());
     reporter.end(trainer.parameters());
   }
 }
@@ -127,19 +160,27 @@ StepTimes times_of(const std::vector<Span>& spans, double step_ms) {
   return times;
 }
 
-int64_t RunSummary::bytes_sent(Purpose purpose) const {
-  int64_t sum = 0;
-  for (const auto& [key, entry] : communication) {
-    sum += key.second == purpose ? entry.bytes_sent : 0;
+CommunicationMean RunSummary::communication_mean(Purpose purpose) const {
+  CommunicationLedger::Entry sum;
+  for (const CommunicationEntries& entries : communication) {
+    for (const auto& [key, entry] : entries) {
+      if (key.second == purpose) {
+        sum.bytes_sent += entry.bytes_sent;
+        sum.wait_ms += entry.wait_ms;
+        sum.transfer_ms += entry.transfer_ms;
+      }
+    }
   }
-  return sum;
+  const double count =
+      static_cast<double>(std::max<int64_t>(steps, 1)) * static_cast<double>(communication.size());
+  return {.bytes_sent = static_cast<double>(sum.bytes_sent) / count,
+          .wait_ms = sum.wait_ms / count,
+          .transfer_ms = sum.transfer_ms / count};
 }
 
 double RunSummary::bytes_sent_per_step() const {
-  return steps == 0 ? 0.0
-                    : static_cast<double>(bytes_sent(Purpose::kGradient) +
-                                          bytes_sent(Purpose::kParameter)) /
-                          static_cast<double>(steps);
+  return communication_mean(Purpose::kGradient).bytes_sent +
+         communication_mean(Purpose::kParameter).bytes_sent;
 }
 
 std::unique_ptr<Backend> make_backend(const LaunchSection& launch) {
@@ -150,7 +191,7 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
                         const std::atomic<bool>& stop) {
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config.launch);
-  LocalGroup group(ranks, {.timeout_s = config.comm.timeout_s});
+  LocalGroup group(ranks, local_options(config));
   Board board(ranks);
   Reporter reporter(observer, board, ranks);
   try {
@@ -173,7 +214,12 @@ MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int 
   const std::unique_ptr<Communicator> communicator = make_meta_communicator(context);
   RankTrainer trainer(context, *communicator, config, vocab_size, nullptr);
   trainer.step(0, false);
-  return context.ledger().snapshot();
+  const MemoryLedger::Snapshot memory = context.ledger().snapshot();
+  for (const StageSwitch& change : config.zero.schedule) {
+    trainer.engine().set_stage(static_cast<int>(change.stage));
+    trainer.step(change.step - 1, false);
+  }
+  return memory;
 }
 
 }  // namespace zerolab::app

@@ -55,6 +55,20 @@ struct StepRecord {
   }
 };
 
+/// The stage changed before `step`.
+struct StageRecord {
+  int64_t step = 0;
+  int from = 0;
+  int to = 0;
+  double ms = 0;
+  struct Memory {
+    CategoryBytes before = {};
+    CategoryBytes after = {};
+    int64_t peak = 0;  ///< of all categories together, while state moved
+  };
+  std::vector<Memory> memory;  ///< by rank
+};
+
 struct EvaluationRecord {
   int64_t step = 0;  ///< steps done
   RankTrainer::Evaluation evaluation;
@@ -70,7 +84,7 @@ struct RunInfo {
   std::string layout;  ///< as text
   uint64_t layout_hash = 0;
   std::vector<zero::StateBytes> state;
-  zero::CommunicationBytes communication;  ///< of rank 0, a step
+  zero::CommunicationBytes communication;  ///< a step, mean over the ranks: always whole bytes
 };
 
 /// Hears of a run, on rank 0's thread.
@@ -79,14 +93,22 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void on_start(const RunInfo&) {}
   virtual void on_step(const StepRecord&) {}
+  virtual void on_stage(const StageRecord&) {}
   virtual void on_evaluation(const EvaluationRecord&) {}
   /// After the last step: the model's parameters, all of them up to date.
   virtual void on_end(const std::vector<Parameter*>&) {}
 };
 
+/// What collectives of one purpose cost a step: means over the ranks.
+struct CommunicationMean {
+  double bytes_sent = 0;
+  double wait_ms = 0;
+  double transfer_ms = 0;
+};
+
 /// What remains of a run.
 struct RunSummary {
-  RunInfo info;
+  RunInfo info;               ///< as it began
   int64_t steps = 0;          ///< attempted
   int64_t skipped_steps = 0;  ///< their gradients were not finite
   bool stopped = false;       ///< before run.steps, on request
@@ -96,9 +118,10 @@ struct RunSummary {
   double tokens_per_s = 0;                            ///< median of the steps after the first
   StepTimes ms;                                       ///< means of the steps after the first
   std::vector<MemoryLedger::Snapshot> memory;         ///< by rank, at its highest step
-  CommunicationEntries communication;                 ///< of rank 0, the whole run
-  int64_t bytes_sent(Purpose purpose) const;
-  /// Gradients and parameters that rank 0 sent a step.
+  std::vector<CommunicationEntries> communication;    ///< by rank, the whole run
+
+  CommunicationMean communication_mean(Purpose purpose) const;
+  /// Gradients and parameters, mean over the ranks.
   double bytes_sent_per_step() const;
 };
 
@@ -111,7 +134,8 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
                         const std::atomic<bool>& stop);
 
 /// One step of `rank` on the meta backend: bytes by category at the peak, and held after it,
-/// without holding them. Throws the out-of-memory error that the run would throw.
+/// without holding them. Goes through `[[zero.schedule]]` too. Throws the out-of-memory error that
+/// the run would throw.
 MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank);
 
 }  // namespace zerolab::app

@@ -48,7 +48,22 @@ const Fault kFaults[] = {
     {"HeadsDoNotDivide", {"model.n_head=3"}, {"model.n_embd", "n_head 3"}},
     {"VocabularyTooSmall", {"model.vocab_size=3"}, {"model.vocab_size", "got 3"}},
     {"OptionNotBuilt", {"log.trace=true"}, {"log.trace", "not built in this version"}},
-    {"ChoiceNotBuilt", {"train.precision=bf16"}, {"train.precision", "not built", "\"fp32\""}},
+    {"ChoiceNotBuilt", {"data.tokenizer=gpt2"}, {"data.tokenizer", "not built", "\"char\""}},
+    {"PrescaleWithReduceScatter",
+     {"zero.prescale_gradients=true"},
+     {"--set zero.prescale_gradients", "divides once", "set zero.reduce_scatter = false"}},
+    {"GatherSizeWithoutItsLayout",
+     {"zero.allgather_bucket_size=1000"},
+     {"--set zero.allgather_bucket_size", "\"bucketed\"", "contiguous"}},
+    {"AccumulationInAnotherType",
+     {"zero.gradient_accumulation_dtype=bf16"},
+     {"--set zero.gradient_accumulation_dtype", "fp32 or in the parameters' dtype"}},
+    {"DynamicLossScaleInFp32",
+     {"loss_scale.mode=dynamic"},
+     {"--set loss_scale.mode", "\"fp32\"", "\"static\""}},
+    {"ScheduleBeyondTheEnd",
+     {"zero.schedule=[{step = 2, stage = 1}, {step = 7, stage = 2}]"},
+     {"--set zero.schedule", "got 7", "run.steps 6"}},
 };
 
 class Refusal : public testing::TestWithParam<Fault> {};

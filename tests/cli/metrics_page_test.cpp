@@ -27,16 +27,24 @@ void collect(const json& value, std::set<std::string>& keys) {
 
 TEST(MetricsPage, NamesEveryField) {
   const SmallRun run;
-  ASSERT_EQ(run.run("compare", {"optimizer.lr=1e30", "optimizer.gradient_clipping=0"}).status, 0);
+  const std::vector<std::string> skipping = {"optimizer.lr=1e30", "optimizer.gradient_clipping=0",
+                                             "debug.poison=true", "comm.latency_us=1"};
+  ASSERT_EQ(run.run("compare", skipping, {"--variants"}).status, 0);
+  const std::string schedule = "zero.schedule=[{step=2, stage=1}, {step=3, stage=2}]";
+  ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule}).status, 0);
   std::set<std::string> keys;
   collect(json::parse(read_file(run.folder().path("runs/small/compare.json"))), keys);
-  for (const char* stage : {"0", "1", "2"}) {
-    for (const json& record :
-         run.log(std::string("runs/small/stage-") + stage + "/metrics.jsonl")) {
+  for (const char* name :
+       {"small/ddp", "small/zero-1-per-owner-reduce", "small/zero-2-reduce-scatter", "scheduled"}) {
+    for (const json& record : run.log(std::string("runs/") + name + "/metrics.jsonl")) {
       collect(record, keys);
     }
   }
-  EXPECT_TRUE(keys.contains("owner_rank"));  // the run skipped steps
+  // Of skipped steps, a modelled link, switched stages and every op.
+  for (const char* key :
+       {"owner_rank", "source_ranks", "latency_us", "before", "reduce gradient"}) {
+    EXPECT_TRUE(keys.contains(key)) << key;
+  }
   keys.erase("event");
   const std::string page = read_file(SOURCE_FOLDER "/docs/metrics.md");
   for (const std::string& key : keys) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "apps/train_gpt/config.h"
+#include "zero/options.h"
+
+namespace zerolab::app {
+
+/// Of parameters and activations: `train.precision`.
+DType parameter_dtype(const RunConfig& config);
+
+/// What a resolved configuration asks of the engine.
+zero::EngineOptions engine_options(const RunConfig& config);
+
+/// Refuses what the engine refuses, with the engine's reason and the place of the key that it
+/// names: before a rank starts or a file is written.
+void require_engine_can(const RunConfig& config);
+
+}  // namespace zerolab::app
