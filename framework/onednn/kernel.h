@@ -109,7 +109,7 @@ void put(const Lanes& lanes, T* out, Value value, bool accumulate) {
 class ParameterGradient {
  public:
   explicit ParameterGradient(const Tensor& tensor) : memory_(tensor.raw()), dtype_(tensor.dtype()) {
-    with_type(dtype_, [](auto) {});
+    with_type(dtype_, [](auto) {});  // refuses what it does not store
   }
 
   bool defined() const { return memory_ != nullptr; }
