@@ -15,18 +15,16 @@ namespace {
 
 template <typename T>
 void fill_normal(const Tensor& out, const Init& init, uint64_t seed, uint64_t stream) {
-  const auto element = [&](double normal) {
-    return rounded<T>(static_cast<Compute<T>>(init.mean + init.stddev * normal));
-  };
+  const auto element = [](double number) { return rounded<T>(static_cast<Compute<T>>(number)); };
   std::vector<T> values(out.numel());
   for (size_t i = 0; i < values.size(); i += 2) {
     const auto bits = philox(seed, stream, i / 2);
     // Box and Muller (1958): two uniform numbers, the first in (0, 1], give two normal ones.
     const double radius = std::sqrt(-2.0 * std::log((bits[0] + 1.0) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * (bits[1] * 0x1p-32);
-    values[i] = element(radius * std::cos(angle));
+    values[i] = element(init.mean + init.stddev * radius * std::cos(angle));
     if (i + 1 < values.size()) {
-      values[i + 1] = element(radius * std::sin(angle));
+      values[i + 1] = element(init.mean + init.stddev * radius * std::sin(angle));
     }
   }
   RankContext& context = out.context();
