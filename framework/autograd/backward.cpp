@@ -58,14 +58,9 @@ void backward(const Tensor& root, const Tensor& seed) {
     const Node::Rule rule = std::exchange(node->rule_, nullptr);
     const Tensor gradient = node->gradient_;
     rule(gradient, gradients);
-    gradients.convert();
+    gradients.finish_leaves();
     node->gradient_ = Tensor();
-    for (const Node::Edge& edge : std::exchange(node->inputs_, {})) {
-      Leaf* leaf = edge.node == nullptr ? nullptr : edge.node->as_leaf();
-      if (leaf != nullptr && --leaf->pending_ == 0 && leaf->parameter().sink() != nullptr) {
-        leaf->parameter().sink()->ready(leaf->parameter());
-      }
-    }
+    node->inputs_.clear();
     node = nullptr;
   }
 }

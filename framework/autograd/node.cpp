@@ -1,5 +1,7 @@
 #include "framework/autograd/node.h"
 
+#include <utility>
+
 #include "framework/autograd/parameter.h"
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
@@ -63,6 +65,7 @@ Destination Gradients::destination_of(int input, DType also) {
   const Node::Edge& edge = node_.inputs_[input];
   Node& producer = *edge.node;
   if (Leaf* leaf = producer.as_leaf()) {
+    opened_.push_back(leaf);
     const Destination memory = leaf->parameter().open();
     if (memory.tensor.dtype() == edge.dtype || memory.tensor.dtype() == also) {
       return memory;
@@ -71,6 +74,7 @@ Destination Gradients::destination_of(int input, DType also) {
         {Tensor::empty(memory.tensor.context(), edge.shape, edge.dtype), memory});
     return {conversions_.back().gradient, false};
   }
+  finish_leaves();
   if (!producer.gradient_.defined()) {
     producer.gradient_ = Tensor::empty(node_.gradient_.context(), edge.shape, edge.dtype);
     return {producer.gradient_, false};
@@ -87,6 +91,7 @@ Destination Gradients::destination_of(int input, DType also) {
 void Gradients::pass(int input, const Tensor& gradient) {
   const Node::Edge& edge = node_.inputs_[input];
   if (Leaf* leaf = edge.node->as_leaf()) {
+    opened_.push_back(leaf);
     write(gradient, leaf->parameter().open());
   } else if (edge.node->gradient_.defined()) {
     write(gradient, destination(input));
@@ -95,9 +100,14 @@ void Gradients::pass(int input, const Tensor& gradient) {
   }
 }
 
-void Gradients::convert() {
-  for (const Conversion& conversion : conversions_) {
+void Gradients::finish_leaves() {
+  for (const Conversion& conversion : std::exchange(conversions_, {})) {
     write(conversion.gradient, conversion.destination);
+  }
+  for (Leaf* leaf : std::exchange(opened_, {})) {
+    if (--leaf->pending_ == 0 && leaf->parameter().sink() != nullptr) {
+      leaf->parameter().sink()->ready(leaf->parameter());
+    }
   }
 }
 

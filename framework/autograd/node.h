@@ -55,7 +55,9 @@ struct Destination {
 };
 
 /// A gradient rule's way to its inputs' gradients. Each input that is `needed` gets exactly one
-/// contribution.
+/// contribution. A rule launches the kernels of parameters' gradients before it asks for another
+/// input's destination: the parameters hear then that they are ready, so that communication of a
+/// weight's gradient need not wait for the input's gradient, which takes as long to compute.
 class Gradients {
  public:
   bool needed(int input) const;
@@ -73,9 +75,9 @@ class Gradients {
   explicit Gradients(Node& node) : node_(node) {}
   /// `also`: a dtype besides the input's that its kernel writes.
   Destination destination_of(int input, DType also);
-  /// Hands gradients in their inputs' dtype to leaves whose memory has another, when their kernels
-  /// have been launched.
-  void convert();
+  /// When the kernels of the leaves opened so far have been launched: hands them gradients whose
+  /// memory has another dtype, and tells those that it was the last contribution to.
+  void finish_leaves();
 
   struct Conversion {
     Tensor gradient;
@@ -84,6 +86,7 @@ class Gradients {
 
   Node& node_;
   std::vector<Conversion> conversions_;
+  std::vector<Leaf*> opened_;
 };
 
 /// Makes `output` the result of an operation on `inputs`: gradients flow through it if they are

@@ -33,6 +33,7 @@ class Leaf final : public Node {
   Parameter& parameter() const { return parameter_; }
 
  private:
+  friend class Gradients;
   friend void autograd::backward(const Tensor& root, const Tensor& seed);
   Parameter& parameter_;
   int64_t pending_ = 0;  ///< contributions still to come in this backward

@@ -53,6 +53,28 @@ TEST(Autograd, SinkHearsReadyOnceAfterTheLastContribution) {
   EXPECT_FALSE(w.gradient().defined());
 }
 
+/// So that its communication may begin before the input's gradient is computed.
+TEST(Autograd, AWeightIsReadyBeforeTheInputsGradientIsAskedFor) {
+  TestRank rank;
+  Parameter w("w", rank.normal({5}, DType::kFloat32, "w"));
+  Parameter upstream("upstream", rank.normal({5}, DType::kFloat32, "upstream"));
+  FakeSink sink;
+  w.set_sink(&sink);
+  const Tensor x = ops::gelu(upstream.tensor());
+  std::string heard;
+  const Tensor y =
+      autograd::record("two inputs", rank.normal({5}, DType::kFloat32, "y"), {x, w.tensor()},
+                       [&](const Tensor& dy, autograd::Gradients& gradients) {
+                         gradients.pass(1, dy);
+                         heard = sink.log;
+                         gradients.destination(0);
+                         heard += sink.log;
+                       });
+  autograd::backward(y, rank.ones_like(y));
+  EXPECT_EQ(heard, "open w;open w;ready w;");
+  EXPECT_EQ(sink.log, "open w;ready w;");
+}
+
 TEST(Autograd, GradientsAddOverBackwardsUntilZeroed) {
   TestRank rank;
   Parameter x("x", rank.tensor<float>({2}, {1, 2}));
