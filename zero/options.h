@@ -35,6 +35,11 @@ enum class Reduction : uint8_t {
   kReduceToOwner,  ///< each slice goes to its owner: one `reduce` a slice (contiguous layout)
 };
 
+constexpr std::string_view name_of(Reduction reduction) {
+  constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "per-owner reduce"};
+  return kNames[static_cast<int>(reduction)];
+}
+
 /// Where the gradients of a micro-batch are written.
 enum class GradientMemory : uint8_t {
   kView,    ///< into the flat gradient buffer, of which the buckets are views

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <string>
 #include <vector>
 
-#include "apps/train_gpt/compare_variants.h"
 #include "apps/train_gpt/config.h"
 #include "apps/train_gpt/training_run.h"
 
@@ -21,9 +19,10 @@ RunSummary run_logged(const RunConfig& config, const TrainingData& data,
 /// `train-gpt train`: returns the exit status.
 int train_command(const RunConfig& config, const std::atomic<bool>& stop);
 
-/// `train-gpt compare`: the same seed and data under each of `variants`; prints one table and
-/// writes it as <out_dir>/<name>/compare.json.
-int compare_command(const RunConfig& config, const std::vector<Variant>& variants,
+/// `train-gpt compare`: a run under each of `configs`, which are variants of `config`
+/// (compare_variants.h); prints one table and writes it as <out_dir>/<name>/compare.json of
+/// `config`.
+int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop);
 
 }  // namespace zerolab::app

@@ -19,16 +19,12 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
 
 }  // namespace
 
-int compare_command(const RunConfig& config, const std::vector<Variant>& variants,
+int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop) {
   if (!config.zero.schedule.empty()) {
     throw ConfigError("compare", fmt::format("{}: compare sets the stage of each run itself; leave "
                                              "zero.schedule out, or use train",
                                              config.set_at.at("zero.schedule")));
-  }
-  std::vector<RunConfig> configs;
-  for (const Variant& variant : variants) {
-    configs.push_back(config_of(config, variant));
   }
   const TrainingData data = load_training_data(config);
   std::vector<Compared> runs;

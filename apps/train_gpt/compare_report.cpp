@@ -15,13 +15,13 @@
 namespace zerolab::app {
 namespace {
 
-/// The largest |a - b| of the runs' losses; 0 exactly when all are the same bits.
+/// The largest |a - b| / |b| of the runs' losses; 0 exactly when all are the same bits.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = a.size() == b.size() ? 0.0 : std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (std::bit_cast<uint64_t>(a[i]) != std::bit_cast<uint64_t>(b[i])) {
-      largest =
-          std::max({largest, std::abs(a[i] - b[i]), std::numeric_limits<double>::denorm_min()});
+      largest = std::max({largest, std::abs(a[i] - b[i]) / std::abs(b[i]),
+                          std::numeric_limits<double>::denorm_min()});
     }
   }
   return largest;
@@ -83,22 +83,23 @@ void memory_rows(Table& table, const std::vector<Compared>& runs) {
     table.row(std::string(name_of(category)), [&](const Compared& run) {
       return fmt::format("{}", run.summary.memory[0].at_total_peak_of(category));
     });
-    const auto state_of = [category](const Compared& run) -> const zero::StateBytes* {
+    // Zero where a run has none: master weights in fp32.
+    const auto state_of = [category](const Compared& run) {
       for (const zero::StateBytes& bytes : run.summary.info.state) {
         if (bytes.category == category) {
-          return &bytes;
+          return bytes;
         }
       }
-      return nullptr;
+      return zero::StateBytes{.category = category};
     };
-    if (state_of(runs.front()) != nullptr) {
+    if (std::ranges::any_of(runs, [&](const Compared& run) { return state_of(run).bytes > 0; })) {
       table.row("  formula",
-                [&](const Compared& run) { return fmt::format("{:.0f}", state_of(run)->formula); });
+                [&](const Compared& run) { return fmt::format("{:.0f}", state_of(run).formula); });
       table.row("  padding", [&](const Compared& run) {
-        return fmt::format("{:.0f}", state_of(run)->padding());
+        return fmt::format("{:.0f}", state_of(run).padding());
       });
       table.row("  difference", [&](const Compared& run) {
-        return fmt::format("{}", run.summary.memory[0].peak_of(category) - state_of(run)->bytes);
+        return fmt::format("{}", run.summary.memory[0].peak_of(category) - state_of(run).bytes);
       });
     } else {
       table.row("  dry run", [&](const Compared& run) {
@@ -187,7 +188,7 @@ void loss_rows(Table& table, const std::vector<Compared>& runs) {
   });
   table.row("losses against the first", [&](const Compared& run) -> std::string {
     const double difference = largest_difference(run.summary.losses, runs.front().summary.losses);
-    return difference == 0.0 ? "same bits" : fmt::format("differ by {:.1e}", difference);
+    return difference == 0.0 ? "same bits" : fmt::format("within {:.1e}", difference);
   });
 }
 
@@ -200,6 +201,9 @@ std::string comparison_table(const RunConfig& config, const std::vector<Compared
     return std::string(zero::name_of_stage(run.summary.info.options.stage));
   });
   table.row("", [](const Compared& run) { return std::string(reduction_of(run)); });
+  table.row("", [](const Compared& run) {
+    return std::string(zerolab::name_of(run.summary.info.options.parameter_dtype));
+  });
   memory_rows(table, runs);
   bytes_rows(table, runs);
   communication_time_rows(table, runs, modelled);

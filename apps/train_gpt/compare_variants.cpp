@@ -1,9 +1,7 @@
 #include "apps/train_gpt/compare_variants.h"
 
-#include <algorithm>
-#include <filesystem>
+#include <set>
 
-#include "apps/train_gpt/engine_options.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
@@ -11,12 +9,15 @@ namespace zerolab::app {
 std::vector<Variant> stage_variants(const std::vector<int>& stages) {
   std::vector<Variant> variants;
   for (const int stage : stages) {
-    if (std::count(stages.begin(), stages.end(), stage) > 1) {
-      throw ConfigError("compare", fmt::format("--stages names stage {} twice; expected each once: "
-                                               "both runs would write the same log",
-                                               stage));
-    }
     variants.push_back({fmt::format("stage-{}", stage), {fmt::format("zero.stage={}", stage)}});
+  }
+  return variants;
+}
+
+std::vector<Variant> precision_variants(const std::vector<std::string>& precisions) {
+  std::vector<Variant> variants;
+  for (const std::string& precision : precisions) {
+    variants.push_back({precision, {"train.precision=" + precision}});
   }
   return variants;
 }
@@ -37,27 +38,25 @@ std::vector<Variant> reduction_variants() {
           variant("zero-2-reduce-scatter", 2, true, "bucketed")};
 }
 
-RunConfig config_of(const RunConfig& config, const Variant& variant) {
-  RunConfig own = config;
-  for (const std::string& setting : variant.settings) {
-    apply_override(own, setting);
+std::vector<RunConfig> configs_of(const std::filesystem::path& file,
+                                  const std::vector<std::string>& overrides,
+                                  const std::vector<Variant>& variants) {
+  std::vector<RunConfig> configs;
+  std::set<std::string> folders;
+  for (const Variant& variant : variants) {
+    if (!folders.insert(variant.folder).second) {
+      throw ConfigError("compare",
+                        fmt::format("{} is named twice; expected each once: both runs would write "
+                                    "the same log",
+                                    variant.folder));
+    }
+    std::vector<std::string> settings = overrides;
+    settings.insert(settings.end(), variant.settings.begin(), variant.settings.end());
+    RunConfig& config = configs.emplace_back(load_config(file, settings));
+    config.run.out_dir = std::filesystem::path(config.run.out_dir) / config.run.name;
+    config.run.name = variant.folder;
   }
-  require_engine_can(own);
-  own.run.out_dir = std::filesystem::path(config.run.out_dir) / config.run.name;
-  own.run.name = variant.folder;
-  return own;
-}
-
-std::string_view name_of(zero::Reduction reduction) {
-  switch (reduction) {
-    case zero::Reduction::kAllReduce:
-      return "all-reduce";
-    case zero::Reduction::kReduceScatter:
-      return "reduce-scatter";
-    case zero::Reduction::kReduceToOwner:
-      return "per-owner reduce";
-  }
-  return "";
+  return configs;
 }
 
 }  // namespace zerolab::app

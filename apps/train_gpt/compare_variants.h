@@ -1,11 +1,10 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/train_gpt/config.h"
-#include "zero/options.h"
 
 namespace zerolab::app {
 
@@ -15,17 +14,20 @@ struct Variant {
   std::vector<std::string> settings;
 };
 
-/// The configuration under each of `stages`; throws `ConfigError` where one is named twice.
+/// The configuration under each of `stages`.
 std::vector<Variant> stage_variants(const std::vector<int>& stages);
+
+/// The configuration in each of `precisions`: fp32, bf16, fp16.
+std::vector<Variant> precision_variants(const std::vector<std::string>& precisions);
 
 /// DDP, the first ZeRO-1, and ZeRO-1 and ZeRO-2 with a reduction to each owner and with a
 /// reduce-scatter.
 std::vector<Variant> reduction_variants();
 
-/// The variant's own configuration; throws `ConfigError` for what the engine cannot do.
-RunConfig config_of(const RunConfig& config, const Variant& variant);
-
-/// "all-reduce", "reduce-scatter", "per-owner reduce".
-std::string_view name_of(zero::Reduction reduction);
+/// Each variant's own configuration: the file, the overrides, then its settings. Throws
+/// `ConfigError` for what they cannot be, and where two variants are the same.
+std::vector<RunConfig> configs_of(const std::filesystem::path& file,
+                                  const std::vector<std::string>& overrides,
+                                  const std::vector<Variant>& variants);
 
 }  // namespace zerolab::app

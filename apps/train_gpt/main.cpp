@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "apps/train_gpt/commands.h"
+#include "apps/train_gpt/compare_variants.h"
 #include "apps/train_gpt/version.h"
 #include "framework/core/error.h"
 #include "framework/memory/allocator.h"
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
   CLI::App* train = program.add_subcommand("train", "Train one run");
   add_config(*train);
   CLI::App* compare =
-      program.add_subcommand("compare", "Train once under each stage and set them side by side");
+      program.add_subcommand("compare", "Train once a variant and set them side by side");
   add_config(*compare);
   std::vector<int> stages = {0, 1, 2};
   CLI::Option* stages_option = compare->add_option("--stages", stages, "Stages to compare")
@@ -53,6 +54,14 @@ int main(int argc, char** argv) {
           "Compare ways to reduce gradients instead: DDP, the first ZeRO-1 (all-reduce), and "
           "ZeRO-1 and ZeRO-2 with a reduction to each owner and with a reduce-scatter")
       ->excludes(stages_option);
+  std::vector<std::string> precisions;
+  compare
+      ->add_option("--precisions", precisions,
+                   "Compare precisions instead, under the configuration's stage: fp32,bf16,fp16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->excludes(stages_option)
+      ->excludes("--variants");
 
   try {
     program.parse(argc, argv);
@@ -64,10 +73,14 @@ int main(int argc, char** argv) {
     const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
-    return *train ? app::train_command(config, stop_requested)
-                  : app::compare_command(
-                        config, variants ? app::reduction_variants() : app::stage_variants(stages),
-                        stop_requested);
+    if (*train) {
+      return app::train_command(config, stop_requested);
+    }
+    const std::vector<app::Variant> columns = !precisions.empty()
+                                                  ? app::precision_variants(precisions)
+                                              : variants ? app::reduction_variants()
+                                                         : app::stage_variants(stages);
+    return app::compare_command(config, app::configs_of(file, overrides, columns), stop_requested);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 2;

@@ -109,19 +109,45 @@ TEST(Compare, SaysWhereTheOrderOfAdditionsDiffers) {
   const SmallRun run;
   const std::vector<std::string> two_micro_batches = {"train.gradient_accumulation_steps=2",
                                                       "launch.ranks=4"};
-  EXPECT_NE(run.run("compare", two_micro_batches, {"--stages", "0,2"}).out.find("differ by "),
+  EXPECT_NE(run.run("compare", two_micro_batches, {"--stages", "0,2"}).out.find("within "),
             std::string::npos);
   std::vector<std::string> each = two_micro_batches;
   each.emplace_back("zero.reduce_each_micro_batch=true");
-  EXPECT_EQ(run.run("compare", each, {"--stages", "0,2"}).out.find("differ by "),
-            std::string::npos);
+  EXPECT_EQ(run.run("compare", each, {"--stages", "0,2"}).out.find("within "), std::string::npos);
+}
+
+/// Design §5 at k = 1: 16 bytes a parameter in stage 0 in every precision; master weights where
+/// parameters have 16 bits; losses within 1 % of fp32's.
+TEST(Compare, SetsPrecisionsSideBySide) {
+  const SmallRun run;
+  const Ended ended = run.run("compare", {"run.steps=6", "launch.ranks=2", "zero.stage=2"},
+                              {"--precisions", "fp32,bf16,fp16"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  const json compared = json::parse(read_file(run.folder().path("runs/small/compare.json")));
+  const json& runs = compared.at("runs");
+  ASSERT_EQ(runs.size(), 3);
+  const auto bytes = [&](int column, const std::string& category) {
+    return runs[column].at("memory")[0].value(category, json{{"current", 0}}).at("current");
+  };
+  for (const int half : {1, 2}) {
+    EXPECT_EQ(2 * bytes(half, "parameters").get<int64_t>(), bytes(0, "parameters"));
+    EXPECT_EQ(2 * bytes(half, "gradients").get<int64_t>(), bytes(0, "gradients"));
+    EXPECT_EQ(bytes(half, "optimizer_state"), bytes(0, "optimizer_state"));
+    EXPECT_EQ(2 * bytes(half, "master_weights").get<int64_t>(), bytes(0, "optimizer_state"));
+    EXPECT_GT(runs[half].at("largest_loss_difference"), 0.0);
+    EXPECT_LT(runs[half].at("largest_loss_difference"), 0.01);
+  }
+  EXPECT_EQ(bytes(0, "master_weights"), 0);
+  for (const Row& row : named(rows_of(ended.out), "difference")) {
+    EXPECT_EQ(row.cells, (std::vector<std::string>{"0", "0", "0"}));
+  }
 }
 
 TEST(Compare, RefusesWhatCannotBeCompared) {
   const SmallRun run;
   const Ended twice = run.run("compare", {}, {"--stages", "0,1,0"});
   EXPECT_EQ(twice.status, 2);
-  EXPECT_NE(twice.err.find("names stage 0 twice"), std::string::npos) << twice.err;
+  EXPECT_NE(twice.err.find("stage-0 is named twice"), std::string::npos) << twice.err;
   const Ended unknown = run.run("compare", {}, {"--stages", "3"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_NE(unknown.err.find("3 not in range"), std::string::npos) << unknown.err;
