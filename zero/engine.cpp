@@ -8,7 +8,6 @@
 #include "framework/comm/agreement.h"
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/hash.h"
 
 namespace zerolab::zero {
 namespace {
@@ -41,10 +40,8 @@ Engine::Engine(RankContext& context, Communicator& communicator,
       wanted_bucket_size_(options.reduce_bucket_size),
       options_(checked(options, parameters)),
       scaler_(options.loss_scale),
-      control_(context, communicator, options.gradient_accumulation_steps) {
+      control_(context, communicator, options.gradient_accumulation_steps, options.poison) {
   take_parameters();
-  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
-                                                      rule_, parameters_, flat_parameters_);
   make_gradients();
 }
 
@@ -77,7 +74,11 @@ void Engine::take_parameters() {
                                                          .world_size = communicator_.size(),
                                                          .bucket_size = options_.reduce_bucket_size,
                                                          .alignment = options_.alignment});
-  compare_with_peers();
+  require_agreement(context_, communicator_, {options_.hash(), layout_->hash()}, [](size_t index) {
+    return index == 0
+               ? "the configuration"
+               : "the layout (of model, world size, reduce_bucket_size and frozen parameters)";
+  });
 
   const CategoryScope scope(context_, Category::kParameters);
   flat_parameters_ =
@@ -88,12 +89,14 @@ void Engine::take_parameters() {
     context_.backend().copy(context_.compute(), parameters_[index]->value(), home);
     parameters_[index]->rehome(home);
   }
+  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
+                                                      rule_, parameters_, flat_parameters_);
 }
 
 void Engine::make_gradients() {
   gradients_ = std::make_unique<GradientHome>(context_, *layout_, options_);
-  reducer_ =
-      std::make_unique<GradientReducer>(context_, communicator_, *layout_, options_, *gradients_);
+  reducer_ = std::make_unique<GradientReducer>(context_, communicator_, *layout_, options_,
+                                               *gradients_, control_.local_statistics());
   buckets_ = std::make_unique<GradientBuckets>(context_, *layout_, options_, parameters_,
                                                *gradients_, *reducer_);
 }
@@ -105,36 +108,13 @@ void Engine::release_gradients() {
   gradients_.reset();
 }
 
-void Engine::compare_with_peers() {
-  const auto found = find_disagreement(context_, communicator_, {options_.hash(), layout_->hash()});
-  if (!found.has_value()) {
-    return;
-  }
-  require(found->index != 0, "zero",
-          "rank {} was configured differently from rank 0; every rank must be given the same "
-          "configuration",
-          found->rank);
-  fail("zero",
-       "rank {} has another layout than rank 0: model, world size, reduce_bucket_size and frozen "
-       "parameters must be the same on every rank",
-       found->rank);
-}
-
 void Engine::compare_parameters() {
   wait_for_parameters();
-  context_.compute().synchronize();
-  std::vector<uint64_t> hashes;
-  for (const Parameter* parameter : all_parameters_) {
-    std::string bytes(parameter->value().bytes(), '\0');
-    context_.backend().copy_to_host(parameter->value(), std::as_writable_bytes(std::span(bytes)));
-    hashes.push_back(hash_of(bytes));
-  }
-  const auto found = find_disagreement(context_, communicator_, hashes);
-  require(!found.has_value(), "zero",
-          "after step {} the ranks no longer agree: {} on rank {} differs from rank 0's "
-          "(debug.hash_every = {})",
-          attempts_, found ? all_parameters_[found->index]->name() : "", found ? found->rank : 0,
-          options_.hash_every);
+  const std::vector<uint64_t> hashes = hashes_of(context_, all_parameters_);
+  require_agreement(context_, communicator_, hashes, [&](size_t index) {
+    return fmt::format("{} after step {} (debug.hash_every = {})", all_parameters_[index]->name(),
+                       attempts_, options_.hash_every);
+  });
 }
 
 void Engine::begin_micro_batch() {
@@ -208,7 +188,6 @@ StepResult Engine::step(const StepArguments& arguments) {
   scaler_.update(result.skipped.has_value());
   if (options_.poison) {
     optimizer_->poison_gradients(*gradients_);
-    reducer_->clear_local_statistics();
   }
   if (options_.hash_every > 0 && attempts_ % options_.hash_every == 0) {
     compare_parameters();
@@ -221,8 +200,7 @@ StepResult Engine::agree(const StepArguments& arguments) {
     const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "norm");
     optimizer_->gradient_statistics(*gradients_, control_.clear_statistics());
   }
-  const Control::Outcome outcome =
-      control_.exchange(arguments.tokens, arguments.stop, reducer_->local_statistics());
+  const Control::Outcome outcome = control_.exchange(arguments.tokens, arguments.stop);
   StepResult result = {.loss = outcome.loss,
                        .gradient_norm = std::sqrt(outcome.sum_of_squares) / scaler_.scale(),
                        .loss_scale = scaler_.scale(),
@@ -267,10 +245,8 @@ void Engine::set_stage(int stage) {
   EngineOptions wanted = options_;
   wanted.stage = stage;
   wanted.check();
-  const auto found = find_disagreement(context_, communicator_, {static_cast<uint64_t>(stage)});
-  require(!found.has_value(), "zero",
-          "set_stage({}) on rank {}, but rank {} asks for another stage than rank 0", stage,
-          communicator_.rank(), found ? found->rank : 0);
+  require_agreement(context_, communicator_, {static_cast<uint64_t>(stage)},
+                    [&](size_t) { return fmt::format("set_stage({})", stage); });
   if (stage == options_.stage) {
     return;
   }
@@ -298,8 +274,6 @@ void Engine::refresh_parameters() {
   const std::unique_ptr<const Layout> old_layout = std::move(layout_);
   const std::unique_ptr<PartitionedOptimizer> old = std::move(optimizer_);
   take_parameters();
-  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
-                                                      rule_, parameters_, flat_parameters_);
   optimizer_->adopt(*old);
   make_gradients();
   set_stage(stage);

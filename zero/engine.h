@@ -105,7 +105,6 @@ class Engine {
   void make_gradients();
   void release_gradients();
   void require_between_steps(std::string_view what) const;
-  void compare_with_peers();
   void compare_parameters();
   StepResult agree(const StepArguments& arguments);
   void give_up_if_hopeless(const NonFinite& reason) const;

@@ -86,7 +86,7 @@ Tensor GradientBuckets::memory_of(int parameter) {
     sources_[parameter] =
         options_.reduces_each_micro_batch()
             ? Tensor::empty(context_, Shape{range.numel}, options_.gradient_type())
-            : home_.parameter(parameter);
+            : home_.at({parameter, range.offset, range.offset, range.numel});
   }
   return sources_[parameter];
 }
@@ -171,19 +171,15 @@ void GradientBuckets::pack(int bucket) {
 
 void GradientBuckets::zero_padding(int bucket) {
   const Bucket& place = layout_.buckets()[bucket];
-  int64_t end_of_last = 0;
-  const auto zero_up_to = [&](int64_t begin) {
-    if (begin > end_of_last) {
-      context_.backend().fill(context_.compute(),
-                              buckets_[bucket].memory.range(end_of_last, begin - end_of_last), 0.0);
-    }
-  };
-  for (const int parameter : place.parameters) {
-    const ParameterRange& range = layout_.ranges()[parameter];
-    zero_up_to(range.offset - place.offset);
-    end_of_last = range.offset - place.offset + range.numel;
+  for (size_t i = 0; i < place.parameters.size(); ++i) {
+    const ParameterRange& range = layout_.ranges()[place.parameters[i]];
+    const int64_t begin = range.offset - place.offset + range.numel;
+    const int64_t end = i + 1 == place.parameters.size()
+                            ? place.numel
+                            : layout_.ranges()[place.parameters[i + 1]].offset - place.offset;
+    context_.backend().fill(context_.compute(), buckets_[bucket].memory.range(begin, end - begin),
+                            0.0);
   }
-  zero_up_to(place.numel);
 }
 
 }  // namespace zerolab::zero

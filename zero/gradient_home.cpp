@@ -25,11 +25,6 @@ Tensor GradientHome::at(const Segment& segment) const {
   return separate_[segment.parameter].range(begin, segment.numel);
 }
 
-Tensor GradientHome::parameter(int index) const {
-  const ParameterRange& range = layout_.ranges()[index];
-  return memory_.defined() ? memory_.range(range.offset, range.numel) : separate_[index];
-}
-
 Tensor GradientHome::bucket(int index) const {
   const Bucket& bucket = layout_.buckets()[index];
   return memory_.range(bucket.offset, bucket.numel);

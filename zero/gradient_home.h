@@ -16,10 +16,8 @@ class GradientHome {
  public:
   GradientHome(RankContext& context, const Layout& layout, const EngineOptions& options);
 
-  /// A run of one parameter; in stage 2 of this rank's own.
+  /// A run of one parameter; in stage 2 of what this rank owns.
   Tensor at(const Segment& segment) const;
-  /// One parameter's gradient, flat. Not in stage 2.
-  Tensor parameter(int index) const;
   /// A whole bucket, padding included. Only of the flat buffer.
   Tensor bucket(int index) const;
 

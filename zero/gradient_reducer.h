@@ -20,9 +20,11 @@ namespace zerolab::zero {
 /// handle and is given back only after the reduction's event.
 class GradientReducer {
  public:
-  /// All outlive the reducer.
+  /// `local_statistics` (core/exact_sum.h; may be undefined): of this rank's gradients before they
+  /// are reduced; they tell which rank a non-finite one came from. All outlive the reducer.
   GradientReducer(RankContext& context, Communicator& communicator, const Layout& layout,
-                  const EngineOptions& options, const GradientHome& home);
+                  const EngineOptions& options, const GradientHome& home,
+                  const Tensor& local_statistics);
 
   /// Reduces `memory`, the whole bucket. Unless it is a view of its home, the result is copied
   /// there, or added to what earlier micro-batches left.
@@ -35,28 +37,21 @@ class GradientReducer {
   /// The same for all.
   void retire_all();
 
-  /// Under `EngineOptions::poison`: statistics (core/exact_sum.h) of this rank's gradients before
-  /// they were reduced, since the last `clear_local_statistics`; they tell which rank a non-finite
-  /// gradient came from.
-  const Tensor& local_statistics() const { return local_statistics_; }
-  void clear_local_statistics();
-
  private:
   struct InFlight {
     int bucket;
     Tensor memory;
     Event done;
   };
-  void combine(Stream& stream, const Bucket& bucket, const Tensor& memory, const CommTag& tag);
-  void deliver(Stream& stream, int bucket, const Tensor& memory, bool add_to_home);
+  void run(Stream& stream, int bucket, const Tensor& memory, bool add_to_home);
 
   RankContext& context_;
   Communicator& communicator_;
   const Layout& layout_;
   const EngineOptions& options_;
   const GradientHome& home_;
+  const Tensor local_statistics_;
   std::vector<std::vector<Segment>> kept_;  ///< by bucket: what of it this rank keeps
-  Tensor local_statistics_;
   std::deque<InFlight> in_flight_;
 };
 

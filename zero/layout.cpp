@@ -31,7 +31,8 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
     const LayoutParameter& parameter = parameters_[index];
     num_params_ += parameter.numel;
     if (!bucket.parameters.empty() &&
-        (parameter.own_bucket || filled + parameter.numel > options.bucket_size)) {
+        (parameter.own_bucket || parameters_[bucket.parameters.back()].own_bucket ||
+         filled + parameter.numel > options.bucket_size)) {
       close_bucket(bucket);
       filled = 0;
     }
@@ -41,10 +42,6 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
     bucket.parameters.push_back(index);
     bucket.numel += round_up(parameter.numel, options.alignment);
     filled += parameter.numel;
-    if (parameter.own_bucket) {
-      close_bucket(bucket);
-      filled = 0;
-    }
   }
   if (!bucket.parameters.empty()) {
     close_bucket(bucket);
@@ -118,10 +115,7 @@ std::vector<Segment> Layout::all_segments() const {
   for (const Bucket& bucket : buckets_) {
     for (const int parameter : bucket.parameters) {
       const ParameterRange& range = ranges_[parameter];
-      segments.push_back({.parameter = parameter,
-                          .flat_offset = range.offset,
-                          .partition_offset = range.offset,
-                          .numel = range.numel});
+      segments.push_back({parameter, range.offset, range.offset, range.numel});
     }
   }
   return segments;
@@ -186,16 +180,12 @@ std::string Layout::to_string() const {
       num_params_, padding(), buckets_.size(), options_.world_size);
   for (size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    text +=
-        fmt::format("bucket {:>3} [{}, {})", index, bucket.offset, bucket.offset + bucket.numel);
-    if (options_.kind == LayoutKind::kBucketed) {
-      text += fmt::format(" {} a rank:", bucket.numel / options_.world_size);
-    } else {
-      for (const Slice& slice : bucket.slices) {
-        text += fmt::format(" {} of rank {}", slice.numel, slice.owner);
-      }
-      text += ":";
+    text += fmt::format("bucket {:>3} [{}, {}) of rank", index, bucket.offset,
+                        bucket.offset + bucket.numel);
+    for (const Slice& slice : bucket.slices) {
+      text += fmt::format(" {}", slice.owner);
     }
+    text += ":";
     for (const int parameter : bucket.parameters) {
       text += fmt::format(" {}@{}+{}", parameters_[parameter].name, ranges_[parameter].offset,
                           ranges_[parameter].numel);

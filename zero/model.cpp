@@ -1,6 +1,7 @@
 #include "zero/model.h"
 
 namespace zerolab::zero {
+
 std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
                                     int states_per_element) {
   const Partitioning partitioned = partitioning_of(options.stage);

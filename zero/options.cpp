@@ -33,8 +33,6 @@ void EngineOptions::check() const {
        "prescaling divides by N before the sum already; drop one of the two"},
       {!(gradient_predivide_factor > 0.0), "zero.gradient_predivide_factor",
        "it divides the gradients: it must be positive"},
-      {allgather_bucket_size < 0 || reduce_bucket_size < 0,
-       "zero.reduce_bucket_size or allgather_bucket_size", "a bucket has at least one element"},
       {allgather_bucket_size != 0 && layout == LayoutKind::kBucketed,
        "zero.allgather_bucket_size with layout = \"bucketed\"",
        "there each bucket is gathered at once; set zero.layout = \"contiguous\" or drop it"},
@@ -52,17 +50,14 @@ void EngineOptions::check() const {
 }
 
 uint64_t EngineOptions::hash() const {
-  const auto or_auto = [](const std::optional<DType>& dtype) {
-    return dtype.has_value() ? static_cast<int>(*dtype) : -1;
-  };
   return hash_of(fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", stage,
       static_cast<int>(layout), reduce_scatter, reduce_bucket_size, allgather_bucket_size,
       contiguous_gradients, overlap_comm, prescale_gradients, gradient_predivide_factor,
-      or_auto(communication_dtype), or_auto(gradient_accumulation_dtype), reduce_each_micro_batch,
+      name_of(communication_type()), name_of(accumulation_type()), reduce_each_micro_batch,
       gradient_accumulation_steps, gradient_clipping, max_skipped_steps, loss_scale.dynamic,
       loss_scale.initial, loss_scale.window, loss_scale.hysteresis, loss_scale.minimum, alignment,
-      hash_every, configuration_hash, static_cast<int>(parameter_dtype)));
+      hash_every, configuration_hash, name_of(parameter_dtype)));
 }
 
 Reduction EngineOptions::reduction() const {

@@ -23,9 +23,6 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
       gathers_(layout.gathers(options.allgather_bucket_size)),
       partitioned_(partitioning_of(options.stage).optimizer_state),
       owned_(owned_now()) {
-  for (const Parameter* parameter : handles_) {
-    groups_.push_back(optimizer.group_of(*parameter));
-  }
   for (size_t i = 0; i < optimizer.state_names().size(); ++i) {
     states_.push_back(allocate(Category::kOptimizerState));
   }
@@ -67,7 +64,7 @@ void PartitionedOptimizer::update(const GradientHome& gradients,
     const Tensor parameter = parameters_.range(segment.flat_offset, segment.numel);
     const Tensor weights =
         master_.defined() ? master_.range(offset_of(segment), segment.numel) : parameter;
-    const optim::ParameterGroup& group = groups_[segment.parameter];
+    const optim::ParameterGroup group = optimizer_.group_of(*handles_[segment.parameter]);
     optim::UpdateArguments own = arguments;
     own.learning_rate *= group.learning_rate_factor;
     own.weight_decay_factor = group.weight_decay_factor;
@@ -91,13 +88,10 @@ void PartitionedOptimizer::gather_parameters() {
   if (!partitioned_) {
     return;
   }
-  if (options_.poison) {
-    for (int rank = 0; rank < communicator_.size(); ++rank) {
-      for (const Segment& segment :
-           rank == communicator_.rank() ? std::vector<Segment>() : layout_.segments(rank)) {
-        context_.backend().fill(context_.compute(),
-                                parameters_.range(segment.flat_offset, segment.numel),
-                                std::numeric_limits<double>::quiet_NaN());
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const Slice& slice : bucket.slices) {
+      if (options_.poison && slice.owner != communicator_.rank()) {
+        fill_with_nan(parameters_.range(bucket.offset + slice.bucket_offset, slice.numel));
       }
     }
   }
@@ -120,11 +114,14 @@ void PartitionedOptimizer::gather_parameters() {
 }
 
 void PartitionedOptimizer::poison_gradients(const GradientHome& gradients) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Segment& segment :
        partitioning_of(options_.stage).gradients ? share_ : layout_.all_segments()) {
-    context_.backend().fill(context_.compute(), gradients.at(segment), nan);
+    fill_with_nan(gradients.at(segment));
   }
+}
+
+void PartitionedOptimizer::fill_with_nan(const Tensor& tensor) {
+  context_.backend().fill(context_.compute(), tensor, std::numeric_limits<double>::quiet_NaN());
 }
 
 void PartitionedOptimizer::rehome() {

@@ -58,6 +58,7 @@ class PartitionedOptimizer {
   Tensor allocate(Category category) const;
   void gather(Stream& stream, const Gather& gather, const Tensor& flat, Purpose purpose);
   void rehome(Tensor& tensor, Category category);
+  void fill_with_nan(const Tensor& tensor);
 
   RankContext& context_;
   Communicator& communicator_;
@@ -66,8 +67,7 @@ class PartitionedOptimizer {
   const optim::Optimizer& optimizer_;
   const std::vector<Parameter*> handles_;
   const Tensor parameters_;
-  std::vector<optim::ParameterGroup> groups_;  ///< by parameter
-  const std::vector<Segment> share_;           ///< this rank's slices: what it counts in the norm
+  const std::vector<Segment> share_;  ///< this rank's slices: what it counts in the norm
   const std::vector<Gather> gathers_;
   bool partitioned_;            ///< whether state is, now
   std::vector<Segment> owned_;  ///< what it updates

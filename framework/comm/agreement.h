@@ -1,20 +1,22 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "framework/autograd/parameter.h"
 #include "framework/comm/communicator.h"
 
 namespace zerolab {
 
-/// Every rank gives as many numbers, which must be the same on all of them. Returns the index of
-/// the first that is not, and a rank where it differs from rank 0's; nothing in a dry run.
-struct Disagreement {
-  int64_t index = 0;
-  int rank = 0;
-};
-std::optional<Disagreement> find_disagreement(RankContext& context, Communicator& communicator,
-                                              const std::vector<uint64_t>& numbers);
+/// Every rank gives as many numbers. Throws `Error` on all of them unless they are the same
+/// everywhere: "`name(index)` on rank 2 differs from rank 0's", of the first that is not.
+void require_agreement(RankContext& context, Communicator& communicator,
+                       const std::vector<uint64_t>& numbers,
+                       const std::function<std::string(size_t index)>& name);
+
+/// A hash of each parameter's bytes. Waits for the compute stream.
+std::vector<uint64_t> hashes_of(RankContext& context, const std::vector<Parameter*>& parameters);
 
 }  // namespace zerolab

@@ -21,7 +21,7 @@ void write(RankContext& context, const Tensor& out, std::initializer_list<int64_
 
 }  // namespace
 
-Control::Control(RankContext& context, Communicator& communicator, int micro_batches)
+Control::Control(RankContext& context, Communicator& communicator, int micro_batches, bool traces)
     : context_(context),
       communicator_(communicator),
       micro_batches_(micro_batches),
@@ -29,6 +29,10 @@ Control::Control(RankContext& context, Communicator& communicator, int micro_bat
   const CategoryScope scope(context, Category::kControl);
   all_ = Tensor::zeros(context, Shape{communicator.size() * words_}, DType::kInt64);
   mine_ = all_.range(communicator.rank() * words_, words_);
+  if (traces) {
+    local_ = Tensor::empty(context, Shape{kStatisticsWords}, DType::kInt64);
+    clear(local_);
+  }
 }
 
 void Control::add_loss(int micro_batch, const Tensor& loss, bool first) {
@@ -43,16 +47,21 @@ void Control::add_loss(int micro_batch, const Tensor& loss, bool first) {
 
 Tensor Control::clear_statistics() {
   const Tensor statistics = mine_.range(0, kStatisticsWords);
-  context_.backend().fill(context_.compute(), statistics.range(0, kExactSumWords), 0.0);
-  write(context_, statistics.range(kFirstNonFiniteWord, 2), {kAllFinite, kNone});
+  clear(statistics);
   return statistics;
 }
 
-Control::Outcome Control::exchange(int64_t tokens, bool stop, const Tensor& local_statistics) {
+void Control::clear(const Tensor& statistics) {
+  context_.backend().fill(context_.compute(), statistics.range(0, kExactSumWords), 0.0);
+  write(context_, statistics.range(kFirstNonFiniteWord, 2), {kAllFinite, kNone});
+}
+
+Control::Outcome Control::exchange(int64_t tokens, bool stop) {
   write(context_, mine_.range(kTokensWord, 3), {tokens, stop ? 1 : 0, kAllFinite});
-  if (local_statistics.defined()) {
-    context_.backend().copy(context_.compute(), local_statistics.range(kFirstNonFiniteWord, 1),
+  if (local_.defined()) {
+    context_.backend().copy(context_.compute(), local_.range(kFirstNonFiniteWord, 1),
                             mine_.range(kSourceWord, 1));
+    clear(local_);
   }
   const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "control");
   communicator_.all_gather(context_.compute(), all_, {.purpose = Purpose::kControl});

@@ -29,17 +29,21 @@ class Control {
     std::optional<NonFinite> non_finite;  ///< the first of the reduced gradients
   };
 
-  Control(RankContext& context, Communicator& communicator, int micro_batches);
+  /// `traces`: tell which ranks non-finite gradients came from.
+  Control(RankContext& context, Communicator& communicator, int micro_batches, bool traces);
 
   /// Adds to the loss of a micro-batch, or begins it.
   void add_loss(int micro_batch, const Tensor& loss, bool first);
   /// This rank's gradient statistics, cleared.
   Tensor clear_statistics();
-  /// Sends what was laid down, `tokens` and `stop`. `local_statistics` (may be undefined): of this
-  /// rank's gradients before they were reduced. Waits on the host.
-  Outcome exchange(int64_t tokens, bool stop, const Tensor& local_statistics);
+  /// Where the statistics of this rank's gradients before their reduction are added up over a step;
+  /// undefined unless non-finite ones are traced.
+  const Tensor& local_statistics() const { return local_; }
+  /// Sends what was laid down, `tokens` and `stop`. Waits on the host.
+  Outcome exchange(int64_t tokens, bool stop);
 
  private:
+  void clear(const Tensor& statistics);
   Outcome read(std::vector<int64_t> words) const;
 
   RankContext& context_;
@@ -48,6 +52,7 @@ class Control {
   const int64_t words_;  ///< of one rank
   Tensor all_;           ///< int64 [world_size × words]
   Tensor mine_;
+  Tensor local_;
 };
 
 }  // namespace zerolab

@@ -96,7 +96,7 @@ class Backend {
   virtual void accumulate(Stream& stream, const Tensor& source, const Tensor& out) = 0;
   /// out[i] = a[i] + b[i mod b.numel]; out may be a.
   virtual void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) = 0;
-  /// out = a * factor (+ out).
+  /// out = a * factor (+ out); out may be a.
   virtual void scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
                      bool accumulate) = 0;
   virtual void relu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;

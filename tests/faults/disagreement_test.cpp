@@ -32,7 +32,7 @@ TEST(Disagreement, ConfigurationsAreComparedAtTheStart) {
                    {.gradient_clipping = r == 2 ? 0.5 : 1.0});
     });
   });
-  EXPECT_NE(error.find("rank 2 was configured differently from rank 0"), std::string::npos)
+  EXPECT_NE(error.find("the configuration on rank 2 differs from rank 0's"), std::string::npos)
       << error;
 }
 
@@ -59,7 +59,7 @@ TEST(Disagreement, HashEveryFindsTheRankAndTheParameter) {
         }
       });
     });
-    EXPECT_NE(error.find("after step 4 the ranks no longer agree: p1 on rank 1 differs"),
+    EXPECT_NE(error.find("p1 after step 4 (debug.hash_every = 2) on rank 1 differs"),
               std::string::npos)
         << error << "\n"
         << setup.to_string();

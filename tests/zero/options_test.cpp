@@ -113,7 +113,7 @@ TEST(EngineOptions, HashTellsOptionsApart) {
   EXPECT_EQ(hash, EngineOptions{}.hash());
   EXPECT_NE(hash, EngineOptions{.stage = 1}.hash());
   EXPECT_NE(hash, EngineOptions{.overlap_comm = true}.hash());
-  EXPECT_NE(hash, EngineOptions{.communication_dtype = DType::kFloat32}.hash());
+  EXPECT_NE(hash, EngineOptions{.communication_dtype = DType::kBFloat16}.hash());
   EXPECT_NE(hash, EngineOptions{.gradient_clipping = 0.5}.hash());
   EXPECT_NE(hash, (EngineOptions{.loss_scale = {.initial = 2.0}}).hash());
   EXPECT_NE(hash, EngineOptions{.configuration_hash = 1}.hash());
