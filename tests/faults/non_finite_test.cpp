@@ -119,7 +119,8 @@ TEST_P(NonFinite, Row23_AllRanksSkipTheSameStepAndChangeNothing) {
         return here ? 3e38 : healthy(sample, parameter, element);
       };
     }
-    for (const RunSetup& setup : stages_of(adam_setup(world_size))) {
+    for (RunSetup setup : stages_of(adam_setup(world_size))) {
+      setup.engine.poison = setup.engine.overlap_comm;  // so that sources are traced
       on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
         const auto one_step = [&](int64_t step) {
           rank.accumulate(setup, step);
@@ -135,6 +136,10 @@ TEST_P(NonFinite, Row23_AllRanksSkipTheSameStepAndChangeNothing) {
         EXPECT_EQ(result.skipped->index, 40);
         EXPECT_EQ(result.skipped->kind, GetParam().kind);
         EXPECT_FALSE(std::isfinite(result.gradient_norm));
+        // Where it came from: the last rank's batch; no rank's, where only the sum overflows.
+        EXPECT_EQ(result.skipped->source_ranks, setup.engine.poison && !overflows
+                                                    ? std::vector<int>{world_size - 1}
+                                                    : std::vector<int>());
         // Who owns it is the layout's to say.
         const zero::Layout& layout = rank.engine.layout();
         const int64_t place = layout.ranges()[1].offset + 40;
