@@ -18,11 +18,11 @@ namespace {
 
 /// Where one rank's step went, milliseconds.
 struct RankTimes {
-  double backward = 0.0;         ///< with the reductions that it waited for
+  double backward = 0.0;
   double transfer = 0.0;         ///< of gradients
   double last_transfer = 0.0;    ///< of the last bucket's, which nothing can hide
   double exposed = 0.0;          ///< the compute stream stood still for gradients
-  double exposed_end = 0.0;      ///< of that, after the backward
+  double exposed_end = 0.0;      ///< of that, behind the backward
   double exposed_gathers = 0.0;  ///< it stood still for parameters
 
   RankTimes(const std::vector<Span>& spans, int last_bucket) {
@@ -47,7 +47,9 @@ struct RankTimes {
     }
   }
 
+  /// The backward without the reductions that it waited for.
   double computing() const { return backward - (exposed - exposed_end); }
+  /// The part of what could be hidden that was.
   double hidden() const {
     return std::clamp((transfer - exposed) / (transfer - last_transfer), 0.0, 1.0);
   }
@@ -111,6 +113,7 @@ double bandwidth_gbps(const TrainingOptions& options, const zero::Layout& layout
 
 nlohmann::json print_row(const OverlapVariant& variant) {
   const TrainingOptions& options = variant.group->options();
+  const double backward = variant.median_of_times(&RankTimes::computing);
   const double transfer = variant.median_of_times(&RankTimes::transfer);
   const double last = variant.median_of_times(&RankTimes::last_transfer);
   const double exposed = variant.median_of_times(&RankTimes::exposed);
@@ -119,15 +122,21 @@ nlohmann::json print_row(const OverlapVariant& variant) {
   const double gathers = variant.median_of_times(&RankTimes::exposed_gathers);
   const double seconds = variant.median_of(&StepMeasurement::seconds);
   fmt::print(
-      "{:<21} {:>7.3f} {:>9.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>7.1f}% {:>8.1f} {:>8.1f} "
-      "{:>18} {:>7.4f}x\n",
-      variant.name, options.link.bandwidth_gbps, transfer, last, exposed, exposed_end, hidden * 100,
-      gathers, seconds * 1e3, variant.range_ms(), variant.volume());
-  return {{"variant", variant.name},  {"modelled_link_gbps", options.link.bandwidth_gbps},
-          {"gradients_ms", transfer}, {"last_bucket_ms", last},
-          {"exposed_ms", exposed},    {"exposed_after_backward_ms", exposed_end},
-          {"hidden", hidden},         {"exposed_gathers_ms", gathers},
-          {"step_ms", seconds * 1e3}, {"volume", variant.volume()}};
+      "{:<19} {:>7.3f} {:>9.1f} {:>9.1f} {:>6.1f} {:>8.1f} {:>7.1f} {:>7.1f}% {:>8.1f} {:>8.1f} "
+      "{:>17} {:>8.4f}x\n",
+      variant.name, options.link.bandwidth_gbps, backward, transfer, last, exposed, exposed_end,
+      hidden * 100, gathers, seconds * 1e3, variant.range_ms(), variant.volume());
+  return {{"variant", variant.name},
+          {"modelled_link_gbps", options.link.bandwidth_gbps},
+          {"backward_ms", backward},
+          {"gradients_ms", transfer},
+          {"last_bucket_ms", last},
+          {"exposed_ms", exposed},
+          {"exposed_after_backward_ms", exposed_end},
+          {"hidden", hidden},
+          {"exposed_gathers_ms", gathers},
+          {"step_ms", seconds * 1e3},
+          {"volume", variant.volume()}};
 }
 
 nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& backend) {
@@ -158,15 +167,14 @@ nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& back
   }
 
   fmt::print(
-      "{} head: {:.2f} M parameters, {} buckets, {} ranks x {} thread(s), {} tokens a step; "
-      "backward "
-      "without communication {:.1f} ms\n",
+      "{} head: {:.2f} M parameters, {} buckets, {} ranks x {} thread(s), {} tokens a step, {} "
+      "steps; backward without communication {:.1f} ms; modelled link, latency {} us\n",
       tied ? "tied" : "untied", static_cast<double>(layout.num_params()) / 1e6,
       layout.buckets().size(), options.ranks, options.threads, options.global_tokens(),
-      backward_ms);
-  fmt::print("{:<21} {:>7} {:>9} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>18} {:>8}\n",
-             "modelled link", "Gbit/s", "gradients", "last", "exposed", "at end", "hidden",
-             "gathers", "step ms", "range ms", "volume");
+      variants[0].steps.size(), backward_ms, options.link.latency_us);
+  fmt::print("{:<19} {:>7} {:>9} {:>9} {:>6} {:>8} {:>7} {:>8} {:>8} {:>8} {:>17} {:>9}\n",
+             "milliseconds", "Gbit/s", "backward", "gradients", "last", "exposed", "at end",
+             "hidden", "gathers", "step", "range of steps", "volume");
   nlohmann::json rows = nlohmann::json::array();
   for (const OverlapVariant& variant : variants) {
     require(variant.losses == variants[0].losses, "benchmark",

@@ -24,8 +24,8 @@ class EngineTrainer final : public Trainer {
       const ScopedSpan span(context_.recorder(), SpanKind::kBackward, "backward");
       engine_.begin_micro_batch();
       engine_.backward(loss);
-      engine_.end_micro_batch();
     }
+    engine_.end_micro_batch();
     return engine_.step({.learning_rate = kLearningRate, .tokens = tokens}).loss;
   }
   void finish() override { engine_.wait_for_parameters(); }
