@@ -102,9 +102,15 @@ int main(int argc, char** argv) {
       "overlap",
       "How much of the gradients' communication overlap_comm hides: the 10M model, tied and "
       "untied, "
-      "under every stage, on a modelled link\non which a step's gradients take half of the "
-      "backward. "
-      "Hidden: of what does not belong to the last bucket, which nothing can hide.");
+      "under every stage, on a modelled link on\nwhich a step's gradients take half of the "
+      "backward.\n"
+      "backward: without what it waited for; gradients: their transfers; last: the last bucket's, "
+      "which nothing can hide; exposed: the\ncomputation stood still for gradients; at end: of "
+      "that, "
+      "behind the backward; hidden: (gradients - exposed) / (gradients - last);\ngathers: the "
+      "computation stood still for parameters; volume: bytes sent over those of 2 x parameters x "
+      "(N - "
+      "1) / N elements.");
   overlap_app
       ->add_option("--ranks", overlap.training.ranks, "Ranks; each gets cores / ranks threads")
       ->check(CLI::Range(2, 64))
