@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "apps/benchmark/overhead_command.h"
+#include "apps/benchmark/overlap_command.h"
 #include "apps/benchmark/ranks_command.h"
 #include "apps/benchmark/step_command.h"
 #include "framework/memory/allocator.h"
@@ -20,6 +22,15 @@ using zerolab::GptConfig;
 const std::map<std::string, GptConfig> kModels = {
     {"124M", {}},
     {"10M", {.n_layer = 6, .n_head = 6, .n_embd = 384, .block_size = 256, .vocab_size = 65}}};
+
+/// An option that counts something.
+void add_count(CLI::App* app, const std::string& name, auto& value, const std::string& help) {
+  app->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+}
+
+void add_json(CLI::App* app, std::string& json) {
+  app->add_option("--json", json, "Write the result to this file as well");
+}
 
 /// Of one rank, when the cores are shared out.
 int threads_of(int cores, int ranks) { return std::max(1, cores / ranks); }
@@ -48,22 +59,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   step.training.batch_size = 4;
   step.training.block_length = 64;
-  step_app->add_option("--batch", step.training.batch_size, "Sequences a rank and step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  step_app->add_option("--block", step.training.block_length, "Tokens a sequence")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  step_app->add_option("--stage", step.training.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
+  add_count(step_app, "--batch", step.training.batch_size, "Sequences a rank and step");
+  add_count(step_app, "--block", step.training.block_length, "Tokens a sequence");
+  step_app->add_option("--stage", step.training.engine.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
       ->check(CLI::Range(0, 2))
       ->capture_default_str();
-  step_app->add_option("--ranks", step.training.ranks, "Ranks; each gets cores / ranks threads")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  step_app->add_option("--steps", step.steps, "Measured steps, after one that warms up")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  step_app->add_option("--json", step.json, "Write the result to this file as well");
+  add_count(step_app, "--ranks", step.training.ranks, "Ranks; each gets cores / ranks threads");
+  add_count(step_app, "--steps", step.steps, "Measured steps, after one that warms up");
+  add_json(step_app, step.json);
 
   bench::RanksCommand ranks;
   ranks.training = {.model = kModels.at("10M"), .batch_size = 8, .block_length = 256, .ranks = 4};
@@ -73,28 +76,77 @@ int main(int argc, char** argv) {
       "The 10M model: one rank with the global batch against several ranks that share the same "
       "cores, under DDP, ZeRO-1 and ZeRO-2.\nThe variants take turns, one step each a round; "
       "ratios are medians over the rounds, so that drift cancels.");
-  ranks_app->add_option("--ranks", ranks.training.ranks, "Ranks to share the cores")
-      ->check(CLI::PositiveNumber)
+  add_count(ranks_app, "--ranks", ranks.training.ranks, "Ranks to share the cores");
+  add_count(ranks_app, "--batch", ranks.training.batch_size,
+            "Sequences of 256 tokens a rank and step");
+  add_count(ranks_app, "--rounds", ranks.rounds, "Measured rounds, after one that warms up");
+  add_json(ranks_app, ranks.json);
+
+  bench::OverheadCommand overhead;
+  overhead.training = {.model = kModels.at("10M"), .batch_size = 4, .block_length = 256};
+  overhead.training.threads = cores;
+  CLI::App* overhead_app = program.add_subcommand(
+      "overhead",
+      "What the engine costs one rank: the 10M model in a plain loop (gradients in tensors of "
+      "their "
+      "own, the same clipping, AdamW by\nparameter) against the engine under every stage. The "
+      "variants take turns, one step each a round; ratios are medians over the rounds.");
+  add_count(overhead_app, "--batch", overhead.training.batch_size,
+            "Sequences of 256 tokens a step");
+  add_count(overhead_app, "--rounds", overhead.rounds, "Measured rounds, after one that warms up");
+  add_json(overhead_app, overhead.json);
+
+  bench::OverlapCommand overlap;
+  overlap.training = {.model = kModels.at("10M"), .batch_size = 4, .block_length = 256, .ranks = 2};
+  CLI::App* overlap_app = program.add_subcommand(
+      "overlap",
+      "How much of the gradients' communication overlap_comm hides: the 10M model, tied and "
+      "untied, "
+      "under every stage, on a modelled link on\nwhich a step's gradients take half of the "
+      "backward.\n"
+      "backward: without what it waited for; gradients: their transfers; last: the last bucket's, "
+      "which nothing can hide; exposed: the\ncomputation stood still for gradients; at end: of "
+      "that, "
+      "behind the backward; hidden: (gradients - exposed) / (gradients - last);\ngathers: the "
+      "computation stood still for parameters; volume: bytes sent over those of 2 x parameters x "
+      "(N - "
+      "1) / N elements.");
+  overlap_app
+      ->add_option("--ranks", overlap.training.ranks, "Ranks; each gets cores / ranks threads")
+      ->check(CLI::Range(2, 64))
       ->capture_default_str();
-  ranks_app
-      ->add_option("--batch", ranks.training.batch_size, "Sequences of 256 tokens a rank and step")
-      ->check(CLI::PositiveNumber)
+  add_count(overlap_app, "--batch", overlap.training.batch_size,
+            "Sequences of 256 tokens a rank and step");
+  overlap_app
+      ->add_option("--bucket-size", overlap.training.engine.reduce_bucket_size,
+                   "Elements of a bucket; 0: auto")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  ranks_app->add_option("--rounds", ranks.rounds, "Measured rounds, after one that warms up")
-      ->check(CLI::PositiveNumber)
+  overlap_app
+      ->add_option("--latency-us", overlap.training.link.latency_us,
+                   "The link's latency, of each round of a collective")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  ranks_app->add_option("--json", ranks.json, "Write the result to this file as well");
+  add_count(overlap_app, "--rounds", overlap.rounds, "Rounds of a turn of every variant");
+  add_count(overlap_app, "--steps", overlap.steps,
+            "Measured steps of a turn, between one before and one after them");
+  add_json(overlap_app, overlap.json);
   CLI11_PARSE(program, argc, argv);
 
   step.training.model = kModels.at(model);
   step.training.threads = threads_of(cores, step.training.ranks);
   ranks.training.threads = threads_of(cores, ranks.training.ranks);
+  overlap.training.threads = threads_of(cores, overlap.training.ranks);
   try {
     const std::unique_ptr<Backend> backend = make_onednn_backend();
     if (*step_app) {
       bench::run_step_command(step, *backend);
-    } else {
+    } else if (*ranks_app) {
       bench::run_ranks_command(ranks, *backend);
+    } else if (*overhead_app) {
+      bench::run_overhead_command(overhead, *backend);
+    } else {
+      bench::run_overlap_command(overlap, *backend);
     }
     return 0;
   } catch (const std::exception& error) {

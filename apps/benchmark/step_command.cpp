@@ -25,7 +25,8 @@ void print_limits(const MachineLimits& limits, int threads) {
 }  // namespace
 
 void run_step_command(const StepCommand& command, Backend& backend) {
-  const TrainingOptions& options = command.training;
+  TrainingOptions options = command.training;
+  options.profiled = true;
   const int threads = options.ranks * options.threads;
   MachineLimits limits = measure_limits(backend, threads);
   std::vector<StepMeasurement> steps;
@@ -51,8 +52,8 @@ void run_step_command(const StepCommand& command, Backend& backend) {
   };
   print_limits(limits, threads);
   fmt::print("{:.1f} M parameters, {} rank(s) x {} thread(s), stage {}, B = {}, T = {}\n",
-             static_cast<double>(num_params) / 1e6, options.ranks, options.threads, options.stage,
-             options.batch_size, options.block_length);
+             static_cast<double>(num_params) / 1e6, options.ranks, options.threads,
+             options.engine.stage, options.batch_size, options.block_length);
   fmt::print(
       "step: median {:.1f} ms of {} ({:.1f} to {:.1f}), {:.0f} tokens/s, {} page faults, cores "
       "{:.0f} "
@@ -71,7 +72,7 @@ void run_step_command(const StepCommand& command, Backend& backend) {
                              {"parameters", num_params},
                              {"ranks", options.ranks},
                              {"threads", options.threads},
-                             {"stage", options.stage},
+                             {"stage", options.engine.stage},
                              {"batch", options.batch_size},
                              {"block", options.block_length},
                              {"peak_gflops", limits.peak_flops() / 1e9},

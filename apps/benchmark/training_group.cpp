@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "apps/benchmark/profiled_backend.h"
-#include "framework/comm/local.h"
+#include "apps/benchmark/trainer.h"
 #include "optim/optimizer.h"
-#include "zero/engine.h"
 
 namespace zerolab::bench {
 namespace {
@@ -62,7 +61,10 @@ TrainingGroup::~TrainingGroup() {
   thread_.join();
 }
 
-StepMeasurement TrainingGroup::step() {
+StepMeasurement TrainingGroup::step(bool followed) {
+  followed_ = followed;
+  measured_ = {};
+  measured_.spans.resize(options_.ranks);
   profile_.take();
   const rusage before = usage_of_process();
   const auto begin = std::chrono::steady_clock::now();
@@ -85,10 +87,10 @@ double TrainingGroup::flops_per_token() const {
 
 void TrainingGroup::run(Backend& backend) {
   try {
-    LocalGroup group(options_.ranks);
+    LocalGroup group(options_.ranks, options_.link);
     run_ranks(group, [&](int rank) {
       std::unique_ptr<Backend> profiled;
-      if (rank == 0) {
+      if (rank == 0 && options_.profiled) {
         profiled = make_profiled_backend(backend, profile_);
       }
       RankContext context({.rank = rank, .world_size = options_.ranks, .threads = options_.threads},
@@ -106,11 +108,19 @@ void TrainingGroup::train_rank(Communicator& communicator, RankContext& context)
   const int rank = context.rank();
   Gpt model({.context = context, .seed = 1, .name = ""}, options_.model);
   const auto optimizer = optim::make_optimizer({.name = "adamw", .weight_decay = 0.1});
-  zero::Engine engine(context, communicator, model.parameters(), *optimizer,
-                      {.stage = options_.stage, .gradient_clipping = 1.0});
+  const std::unique_ptr<Trainer> trainer =
+      options_.with_engine
+          ? make_engine_trainer(context, communicator, model.parameters(), *optimizer,
+                                options_.engine)
+          : make_plain_trainer(context, model.parameters(), *optimizer, options_.engine);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (rank == 0) {
-    num_params_ = engine.layout().num_params();
+    for (const Parameter* parameter : model.parameters()) {
+      num_params_ += parameter->numel();
+    }
+    if (trainer->layout() != nullptr) {
+      layout_ = *trainer->layout();
+    }
   }
   std::mt19937 generator(rank);
   const Shape shape = {options_.batch_size, options_.block_length};
@@ -120,18 +130,18 @@ void TrainingGroup::train_rank(Communicator& communicator, RankContext& context)
     if (stop_) {
       return;
     }
-    communicator.ledger().reset();
-    context.recorder().take();
     const Batch batch = random_batch(options_, generator);
-    engine.begin_micro_batch();
     const Tensor loss =
         model.loss(Tensor::from_host(context, shape, std::span<const int32_t>(batch.inputs)),
                    Tensor::from_host(context, shape, std::span<const int32_t>(batch.targets)),
                    {.training = true});
-    engine.backward(loss);
-    engine.end_micro_batch();
-    engine.step({.learning_rate = 1e-4, .tokens = options_.batch_size * options_.block_length});
+    const double mean_loss = trainer->step(loss, options_.batch_size * options_.block_length);
+    if (!followed_) {
+      trainer->finish();
+    }
+    measured_.spans[rank] = context.recorder().take();
     if (rank == 0) {
+      measured_.loss = mean_loss;
       measured_.communication = communicator.ledger().take();
     }
   }
