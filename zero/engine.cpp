@@ -49,7 +49,7 @@ Engine::~Engine() {
   // What a failed run leaves on the streams must not outlive the buffers; its error is already on
   // its way.
   try {
-    reducer_->retire_all();
+    reducer_->retire();
     wait_for_parameters();
   } catch (const std::exception&) {
   }
@@ -102,7 +102,7 @@ void Engine::make_gradients() {
 }
 
 void Engine::release_gradients() {
-  reducer_->retire_all();
+  reducer_->retire();
   buckets_.reset();
   reducer_.reset();
   gradients_.reset();
@@ -153,7 +153,7 @@ void Engine::end_micro_batch() {
   in_micro_batch_ = false;
   ++micro_batch_;
   if (options_.reduces_each_micro_batch()) {
-    reducer_->retire_all();
+    reducer_->retire();
   }
 }
 
@@ -163,7 +163,7 @@ StepResult Engine::step(const StepArguments& arguments) {
           options_.gradient_accumulation_steps);
   micro_batch_ = 0;
   ++attempts_;
-  reducer_->retire_all();
+  reducer_->retire();
   wait_for_parameters();
   const StepResult result = agree(arguments);
   if (result.skipped.has_value()) {

@@ -141,9 +141,7 @@ void GradientBuckets::complete(int parameter) {
 
 void GradientBuckets::allocate(int bucket, int parameter) {
   if (is_ordinary(bucket)) {
-    while (open_buffers_ + reducer_.in_flight() >= kOrdinaryBuffers && reducer_.in_flight() > 0) {
-      reducer_.retire_oldest();
-    }
+    reducer_.retire(std::max(0, kOrdinaryBuffers - 1 - open_buffers_));
     // Waiting for an open bucket could wait for ever: it may be completed only after this one.
     if (open_buffers_ >= kOrdinaryBuffers) {
       ++excess_buffers_;

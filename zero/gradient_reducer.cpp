@@ -69,15 +69,11 @@ void GradientReducer::run(Stream& stream, int index, const Tensor& memory, bool 
   }
 }
 
-void GradientReducer::retire_oldest() {
-  const InFlight oldest = std::move(in_flight_.front());
-  in_flight_.pop_front();
-  context_.wait_for_communication(oldest.done, "reduce", oldest.bucket);
-}
-
-void GradientReducer::retire_all() {
-  while (!in_flight_.empty()) {
-    retire_oldest();
+void GradientReducer::retire(int keep) {
+  while (static_cast<int>(in_flight_.size()) > keep) {
+    const InFlight oldest = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    context_.wait_for_communication(oldest.done, "reduce", oldest.bucket);
   }
 }
 

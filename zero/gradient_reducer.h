@@ -30,12 +30,9 @@ class GradientReducer {
   /// there, or added to what earlier micro-batches left.
   void reduce(int bucket, Tensor memory, bool add_to_home);
 
-  /// Reductions that have not been waited for.
-  int in_flight() const { return static_cast<int>(in_flight_.size()); }
-  /// Makes the compute stream wait for the oldest reduction in flight and gives its buffer back.
-  void retire_oldest();
-  /// The same for all.
-  void retire_all();
+  /// Makes the compute stream wait for the oldest reductions and gives their buffers back, until at
+  /// most `keep` are in flight.
+  void retire(int keep = 0);
 
  private:
   struct InFlight {

@@ -1,6 +1,7 @@
 #include "zero/layout.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
@@ -12,6 +13,11 @@ constexpr int64_t kLargestBucket = 500'000'000;  // elements; DeepSpeed's defaul
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+/// The name up to its last dot; all of it where there is none.
+std::string_view module_of(const LayoutParameter& parameter) {
+  return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
 }
 
 }  // namespace
@@ -30,9 +36,7 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
   for (int index = static_cast<int>(parameters_.size()) - 1; index >= 0; --index) {
     const LayoutParameter& parameter = parameters_[index];
     num_params_ += parameter.numel;
-    if (!bucket.parameters.empty() &&
-        (parameter.own_bucket || parameters_[bucket.parameters.back()].own_bucket ||
-         filled + parameter.numel > options.bucket_size)) {
+    if (!bucket.parameters.empty() && is_bucket_begin(index, filled)) {
       close_bucket(bucket);
       filled = 0;
     }
@@ -54,6 +58,18 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
   for (Bucket& closed : buckets_) {
     cut_into_slices(closed);
   }
+}
+
+bool Layout::is_bucket_begin(int index, int64_t filled) const {
+  const LayoutParameter& previous = parameters_[index + 1];
+  if (parameters_[index].own_bucket || previous.own_bucket) {
+    return true;
+  }
+  const std::string_view module = module_of(parameters_[index]);
+  for (int i = index; i >= 0 && module_of(parameters_[i]) == module; --i) {
+    filled += parameters_[i].numel;
+  }
+  return module != module_of(previous) && filled > options_.bucket_size;
 }
 
 void Layout::close_bucket(Bucket& bucket) {

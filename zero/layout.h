@@ -83,10 +83,12 @@ struct Gather {
 /// and which the partition's.
 ///
 /// Buckets hold parameters in reverse order of registration, the order in which a backward
-/// completes gradients. A bucket closes when the next parameter would pass `bucket_size`; a larger
-/// parameter has a bucket of its own, unsplit. Every parameter starts at a multiple of the
-/// alignment. Bucketed: every bucket is padded to a multiple of world_size × alignment. Contiguous:
-/// the flat buffer is; a bucket's slices are what partitions cut it into.
+/// completes gradients. One op makes the gradients of a module's parameters ("h.0.ln_1.weight" and
+/// "h.0.ln_1.bias"), so that these stay together: in two buckets they would keep both open. A
+/// bucket closes when the next module would pass `bucket_size`; a larger one has a bucket of its
+/// own. Every parameter starts at a multiple of the alignment. Bucketed: every bucket is padded to
+/// a multiple of world_size × alignment. Contiguous: the flat buffer is; a bucket's slices are what
+/// partitions cut it into.
 class Layout {
  public:
   /// Throws `Error` for a non-positive world size, bucket size or alignment.
@@ -120,6 +122,7 @@ class Layout {
   std::string to_string() const;
 
  private:
+  bool is_bucket_begin(int index, int64_t filled) const;
   void close_bucket(Bucket& bucket);
   void cut_into_slices(Bucket& bucket) const;
 

@@ -22,7 +22,7 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
       share_(layout.segments(communicator.rank())),
       gathers_(layout.gathers(options.allgather_bucket_size)),
       partitioned_(partitioning_of(options.stage).optimizer_state),
-      owned_(owned_now()) {
+      owned_(partitioned_ ? share_ : layout.all_segments()) {
   for (size_t i = 0; i < optimizer.state_names().size(); ++i) {
     states_.push_back(allocate(Category::kOptimizerState));
   }
@@ -34,10 +34,6 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
                              master_.range(offset_of(segment), segment.numel));
     }
   }
-}
-
-std::vector<Segment> PartitionedOptimizer::owned_now() const {
-  return partitioned_ ? share_ : layout_.all_segments();
 }
 
 Tensor PartitionedOptimizer::allocate(Category category) const {
@@ -135,7 +131,7 @@ void PartitionedOptimizer::rehome() {
   if (master_.defined()) {
     rehome(master_, Category::kMasterWeights);
   }
-  owned_ = owned_now();
+  owned_ = partitioned_ ? share_ : layout_.all_segments();
 }
 
 void PartitionedOptimizer::rehome(Tensor& tensor, Category category) {

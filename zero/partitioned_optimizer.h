@@ -54,7 +54,6 @@ class PartitionedOptimizer {
   int64_t offset_of(const Segment& segment) const {
     return partitioned_ ? segment.partition_offset : segment.flat_offset;
   }
-  std::vector<Segment> owned_now() const;
   Tensor allocate(Category category) const;
   void gather(Stream& stream, const Gather& gather, const Tensor& flat, Purpose purpose);
   void rehome(Tensor& tensor, Category category);

@@ -44,6 +44,25 @@ TEST(Layout, TiedParameterHasABucketOfItsOwn) {
   EXPECT_EQ(layout.buckets()[1].parameters, (std::vector<int>{1}));
 }
 
+/// One op makes the gradients of a module's parameters: in two buckets they would hold both open.
+TEST(Layout, ParametersOfOneModuleShareABucket) {
+  const std::vector<LayoutParameter> parameters = {
+      {"h.0.weight", 60}, {"h.0.bias", 10}, {"h.1.weight", 90}, {"h.1.bias", 20}, {"scale", 5}};
+  const auto buckets_of = [&](int64_t size) {
+    std::vector<std::vector<int>> buckets;
+    const Layout layout(parameters, {.world_size = 2, .bucket_size = size, .alignment = 1});
+    for (const Bucket& bucket : layout.buckets()) {
+      buckets.push_back(bucket.parameters);
+    }
+    return buckets;
+  };
+  using Buckets = std::vector<std::vector<int>>;
+  EXPECT_EQ(buckets_of(1000), (Buckets{{4, 3, 2, 1, 0}}));
+  EXPECT_EQ(buckets_of(120), (Buckets{{4, 3, 2}, {1, 0}}));
+  EXPECT_EQ(buckets_of(114), (Buckets{{4}, {3, 2}, {1, 0}}));
+  EXPECT_EQ(buckets_of(1), (Buckets{{4}, {3, 2}, {1, 0}}));
+}
+
 TEST(Layout, AutoBucketSize) {
   EXPECT_EQ(auto_bucket_size(1000), 1 << 16);
   EXPECT_EQ(auto_bucket_size(16 << 20), 1 << 20);
