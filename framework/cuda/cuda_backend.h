@@ -1,0 +1,95 @@
+#pragma once
+
+#include "framework/core/backend.h"
+
+namespace zerolab {
+
+/// The kernels of NVIDIA GPUs; each rank's host thread has made its device current
+/// (`bind_thread`). Their streams are `cuda::CudaStream`s.
+class CudaBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "cuda"; }
+
+  // --- device ---
+  std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override;
+  void bind_thread(int threads) const override;
+  void copy_from_host(Stream& stream, std::span<const std::byte> source,
+                      const Tensor& out) override;
+  void copy_to_host(const Tensor& source, std::span<std::byte> out) override;
+
+  // --- elementwise ---
+  void fill(Stream& stream, const Tensor& out, double value) override;
+  void copy(Stream& stream, const Tensor& source, const Tensor& out) override;
+  void accumulate(Stream& stream, const Tensor& source, const Tensor& out) override;
+  void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void scale(Stream& stream, const Tensor& a, double factor, const Tensor& out,
+             bool accumulate) override;
+  void relu_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
+  void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override;
+  void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
+  void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override;
+  void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out,
+               bool accumulate) override;
+
+  // --- linear ---
+  void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
+                      const Tensor& bias, const Tensor& out) override;
+  void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
+                             WeightLayout layout, const Tensor& dx, bool accumulate) override;
+  void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
+                              WeightLayout layout, const Tensor& dweight, bool accumulate) override;
+  void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) override;
+
+  // --- layer norm ---
+  void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          double epsilon, const Tensor& out, const Tensor& mean,
+                          const Tensor& rstd) override;
+  void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
+                                 const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                                 const Tensor& dx, bool accumulate) override;
+  void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean,
+                                      const Tensor& rstd, const Tensor& dy, const Tensor& dweight,
+                                      bool accumulate_weight, const Tensor& dbias,
+                                      bool accumulate_bias) override;
+
+  // --- attention ---
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
+                         const Tensor& log_sum_exp) override;
+  void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                          const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
+                          const Tensor& dqkv, bool accumulate) override;
+
+  // --- embedding ---
+  void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
+                         const Tensor& out) override;
+  void embedding_backward(Stream& stream, const Tensor& indices, const Tensor& dy,
+                          const Tensor& dtable, bool accumulate) override;
+
+  // --- losses ---
+  void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
+                             const Tensor& log_sum_exp, const Tensor& loss) override;
+  void cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
+                              const Tensor& log_sum_exp, const Tensor& logits) override;
+  void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
+                   const Tensor& loss) override;
+  void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
+                    const Tensor& target, const Tensor& dprediction, bool accumulate) override;
+
+  // --- optimizer ---
+  void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
+             const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) override;
+  void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
+           const Tensor& parameter, const Tensor& momentum_buffer) override;
+
+  // --- statistics ---
+  void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
+                           int64_t base_index, const Tensor& statistics) override;
+
+  // --- collectives ---
+  void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
+                       std::span<std::byte> out) override;
+};
+
+}  // namespace zerolab
