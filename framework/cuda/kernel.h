@@ -49,24 +49,30 @@ void with_device_types(DType first, DType second, Body&& body) {
   });
 }
 
-/// An element as a number to compute with; exact.
+/// An element as a number to compute with; exact. Here and below a NaN keeps its sign and upper
+/// bits, as on the host (core/half.h).
 __device__ inline float load(float element) { return element; }
 __device__ inline float load(__nv_bfloat16 element) { return __bfloat162float(element); }
-__device__ inline float load(__half element) { return __half2float(element); }
+__device__ inline float load(__half element) {
+  const float number = __half2float(element);
+  const unsigned bits = __half_as_ushort(element);
+  return number == number
+             ? number
+             : __uint_as_float((bits & 0x8000U) << 16 | 0x7FC00000U | (bits & 0x3FFU) << 13);
+}
 
-/// A number as an element, rounded once: to nearest, ties to even. A NaN keeps its sign and upper
-/// bits, as on the host (core/half.h).
+/// A number as an element, rounded once: to nearest, ties to even.
 __device__ inline void store(float& out, float number) { out = number; }
 __device__ inline void store(__nv_bfloat16& out, float number) {
-  const auto bits = __float_as_uint(number);
-  out = number != number ? __ushort_as_bfloat16(static_cast<uint16_t>(bits >> 16 | 0x40U))
-                         : __float2bfloat16_rn(number);
+  const unsigned bits = __float_as_uint(number);
+  out = number == number ? __float2bfloat16_rn(number)
+                         : __ushort_as_bfloat16(static_cast<uint16_t>(bits >> 16 | 0x40U));
 }
 __device__ inline void store(__half& out, float number) {
-  const auto bits = __float_as_uint(number);
-  out = number != number ? __ushort_as_half(static_cast<uint16_t>((bits >> 16 & 0x8000U) | 0x7E00U |
-                                                                  (bits >> 13 & 0x3FFU)))
-                         : __float2half_rn(number);
+  const unsigned bits = __float_as_uint(number);
+  out = number == number ? __float2half_rn(number)
+                         : __ushort_as_half(static_cast<uint16_t>((bits >> 16 & 0x8000U) | 0x7E00U |
+                                                                  (bits >> 13 & 0x3FFU)));
 }
 /// out = number, or out += number, rounded once.
 template <Element T>
