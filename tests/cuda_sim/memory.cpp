@@ -22,24 +22,30 @@ constexpr std::byte kNaN{0xFF};
 
 size_t capacity_of(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Throws if one of bytes [begin, end) of `block` is not NaN's. Reads what is poisoned.
-__attribute__((no_sanitize_address)) void expect_nan(const std::byte* block, ptrdiff_t begin,
+/// Throws if one of bytes [begin, end) of `block` is not NaN's, which mends them: a fault is told
+/// once. Touches what is poisoned.
+__attribute__((no_sanitize_address)) void expect_nan(std::byte* block, ptrdiff_t begin,
                                                      ptrdiff_t end, const char* what) {
-  for (ptrdiff_t i = begin; i < end; ++i) {
+  ptrdiff_t first = end;
+  for (ptrdiff_t i = end; i-- > begin;) {
     if (block[i] != kNaN) {
-      throw std::runtime_error(fmt::format("device memory was written {}, at byte {}", what, i));
+      block[i] = kNaN;
+      first = i;
     }
+  }
+  if (first < end) {
+    throw std::runtime_error(fmt::format("device memory was written {}, at byte {}", what, first));
   }
 }
 
-void check_live(const std::byte* block, size_t bytes) {
+void check_live(std::byte* block, size_t bytes) {
   constexpr auto kZone = static_cast<ptrdiff_t>(kAlignment);
   expect_nan(block, -kZone, 0, "before an allocation");
   expect_nan(block, static_cast<ptrdiff_t>(bytes),
              static_cast<ptrdiff_t>(capacity_of(bytes)) + kZone, "beyond an allocation");
 }
 
-void check_free(const std::byte* block, size_t capacity) {
+void check_free(std::byte* block, size_t capacity) {
   expect_nan(block, 0, static_cast<ptrdiff_t>(capacity), "after cudaFree");
 }
 
@@ -106,7 +112,7 @@ void Memory::check() const {
     check_live(block, bytes);
   }
   for (const auto& [capacity, blocks] : free_) {
-    for (const std::byte* block : blocks) {
+    for (std::byte* block : blocks) {
       check_free(block, capacity);
     }
   }
