@@ -36,7 +36,7 @@ struct Description {
   cublasOperation_t transposed_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
-  cudaDataType_t bias_type = static_cast<cudaDataType_t>(-1);  // D's
+  int32_t bias_type = -1;  // D's
 };
 /// Also what an algorithm needs: the library's is one that makes full use of them.
 struct Preference {
@@ -141,7 +141,7 @@ struct Product {
     std::vector<float> row(static_cast<size_t>(d.cols));
     const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS;
     const cudaDataType_t bias_type =
-        is_supported(description.bias_type) ? description.bias_type : d.type;
+        description.bias_type < 0 ? d.type : static_cast<cudaDataType_t>(description.bias_type);
     const std::vector<float> bias =
         has_bias ? load(description.bias, {bias_type, d.rows, 1, d.rows}, false)
                  : std::vector<float>(static_cast<size_t>(d.rows), 0.0F);

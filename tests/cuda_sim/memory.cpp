@@ -7,12 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#endif
+#include "cuda_sim/sanitizer.h"
 
 namespace zerolab::cuda_sim {
 namespace {
@@ -57,7 +52,7 @@ Memory::~Memory() {
   }
   for (const auto& [capacity, blocks] : free_) {
     for (std::byte* block : blocks) {
-      ASAN_UNPOISON_MEMORY_REGION(block - kAlignment, capacity + 2 * kAlignment);
+      unpoison(block - kAlignment, capacity + 2 * kAlignment);
       ::operator delete (block - kAlignment, std::align_val_t{kAlignment});
     }
   }
@@ -77,7 +72,7 @@ void* Memory::allocate(size_t bytes) {
     const size_t whole = capacity + 2 * kAlignment;
     block = static_cast<std::byte*>(::operator new (whole, std::align_val_t{kAlignment}));
     std::memset(block, static_cast<int>(kNaN), whole);
-    ASAN_POISON_MEMORY_REGION(block, whole);
+    poison(block, whole);
     block += kAlignment;
   }
   live_[block] = bytes;
@@ -93,9 +88,9 @@ bool Memory::free(void* pointer) {
   const auto [block, bytes] = *at;
   live_.erase(at);
   used_ -= bytes;
-  ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+  unpoison(block, bytes);
   std::memset(block, static_cast<int>(kNaN), bytes);
-  ASAN_POISON_MEMORY_REGION(block, bytes);
+  poison(block, bytes);
   free_[capacity_of(bytes)].push_back(block);
   check_live(block, bytes);
   return true;
@@ -120,13 +115,13 @@ void Memory::check() const {
 
 void Memory::open() const {
   for (const auto& [block, bytes] : live_) {
-    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    unpoison(block, bytes);
   }
 }
 
 void Memory::close() const {
   for (const auto& [block, bytes] : live_) {
-    ASAN_POISON_MEMORY_REGION(block, bytes);
+    poison(block, bytes);
   }
 }
 
