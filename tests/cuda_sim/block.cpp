@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/context/fiber.hpp>
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -14,52 +12,27 @@
 #include <vector>
 
 #include "cuda_sim/launch.h"
+#include "cuda_sim/worker.h"
 
 namespace zerolab::cuda_sim {
 namespace {
 
-namespace context = boost::context;
-
-constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kRedZone = 64;
 
 class Block;
 thread_local Block* current_block = nullptr;
 
-/// A fiber that runs kernel threads one after another until one has to wait; then it is that
-/// thread's, and another fiber goes on with the rest. A kernel that never waits thus needs a single
-/// fiber.
-class Worker {
- public:
-  Worker()
-      : fiber_(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes),
-               [this](context::fiber&& caller) -> context::fiber {
-                 caller_ = std::move(caller);
-                 for (;;) {
-                   run();
-                   yield();
-                 }
-               }) {}
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
-  void resume() { fiber_ = std::move(fiber_).resume(); }
-  /// In the fiber: back to who resumed it.
-  void yield() { caller_ = std::move(caller_).resume(); }
-
- private:
-  void run();
-
-  context::fiber caller_;
-  context::fiber fiber_;
-};
+/// Runs kernel threads of the current block one after another until one has to wait; then the
+/// worker is that thread's, and another goes on with the rest. A kernel that never waits thus needs
+/// a single worker.
+void run_threads();
 
 /// Workers whose threads have ended, kept for the next block of this host thread.
 thread_local std::vector<std::unique_ptr<Worker>> idle_workers;
 
 std::unique_ptr<Worker> take_worker() {
   if (idle_workers.empty()) {
-    return std::make_unique<Worker>();
+    return std::make_unique<Worker>(run_threads);
   }
   auto worker = std::move(idle_workers.back());
   idle_workers.pop_back();
@@ -102,18 +75,18 @@ class Block {
   }
 
   /// In a worker: runs threads of the current warp until none is left that has not started.
-  void run_threads(Worker* worker) {
+  void run_threads() {
     while (next_ < kWarpSize) {
       const uint32_t index = warp_start_ + order_[next_++];
       if (index >= threads_.size() || threads_[index].state != State::kNew) {
         continue;
       }
       Thread& thread = threads_[index];
-      enter(index, worker);
+      enter(index);
       try {
         body_();
-      } catch (const context::detail::forced_unwind&) {
-        throw;  // the worker is being destroyed
+      } catch (const Worker::Stopped&) {
+        throw;
       } catch (const std::exception& error) {
         fail(error.what());
       } catch (...) {
@@ -191,8 +164,7 @@ class Block {
     next_ = kWarpSize;
   }
   void resume(uint32_t index) {
-    Worker* worker = threads_[index].worker.get();
-    enter(index, worker);
+    enter(index);
     go_on(std::move(threads_[index].worker));
   }
   /// Runs a worker until it has no more to do or its thread waits, in which case it is the
@@ -200,16 +172,16 @@ class Block {
   void go_on(std::unique_ptr<Worker> worker) {
     current_block = this;
     waiting_ = false;
-    worker->resume();
+    worker_ = worker.get();
+    worker_->resume();
     (waiting_ ? threads_[current_].worker : idle_workers.emplace_back()) = std::move(worker);
     if (!failure_.empty()) {
       throw std::runtime_error(failure_);
     }
   }
 
-  void enter(uint32_t index, Worker* worker) {
+  void enter(uint32_t index) {
     current_ = index;
-    worker_ = worker;
     threadIdx = thread_index(index);
   }
   void suspend(State state, const std::source_location& place) {
@@ -315,14 +287,14 @@ class Block {
 
   uint32_t warp_start_ = 0;
   uint32_t order_[kWarpSize] = {};
-  uint32_t next_ = 0;     ///< in order_: threads from here on have not started
-  uint32_t current_ = 0;  ///< the running thread, and the worker that runs it
-  Worker* worker_ = nullptr;
-  bool waiting_ = false;  ///< the worker came back because the current thread waits
+  uint32_t next_ = 0;         ///< in order_: threads from here on have not started
+  uint32_t current_ = 0;      ///< the running thread
+  Worker* worker_ = nullptr;  ///< which runs it
+  bool waiting_ = false;      ///< the worker came back because the current thread waits
   std::string failure_;
 };
 
-void Worker::run() { current_block->run_threads(this); }
+void run_threads() { current_block->run_threads(); }
 
 }  // namespace
 

@@ -7,12 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#endif
+#include "cuda_sim/sanitizer.h"
 
 namespace zerolab::cuda_sim {
 namespace {
@@ -22,24 +17,30 @@ constexpr std::byte kNaN{0xFF};
 
 size_t capacity_of(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Throws if one of bytes [begin, end) of `block` is not NaN's. Reads what is poisoned.
-__attribute__((no_sanitize_address)) void expect_nan(const std::byte* block, ptrdiff_t begin,
+/// Throws if one of bytes [begin, end) of `block` is not NaN's, which mends them: a fault is told
+/// once. Touches what is poisoned.
+__attribute__((no_sanitize_address)) void expect_nan(std::byte* block, ptrdiff_t begin,
                                                      ptrdiff_t end, const char* what) {
-  for (ptrdiff_t i = begin; i < end; ++i) {
+  ptrdiff_t first = end;
+  for (ptrdiff_t i = end; i-- > begin;) {
     if (block[i] != kNaN) {
-      throw std::runtime_error(fmt::format("device memory was written {}, at byte {}", what, i));
+      block[i] = kNaN;
+      first = i;
     }
+  }
+  if (first < end) {
+    throw std::runtime_error(fmt::format("device memory was written {}, at byte {}", what, first));
   }
 }
 
-void check_live(const std::byte* block, size_t bytes) {
+void check_live(std::byte* block, size_t bytes) {
   constexpr auto kZone = static_cast<ptrdiff_t>(kAlignment);
   expect_nan(block, -kZone, 0, "before an allocation");
   expect_nan(block, static_cast<ptrdiff_t>(bytes),
              static_cast<ptrdiff_t>(capacity_of(bytes)) + kZone, "beyond an allocation");
 }
 
-void check_free(const std::byte* block, size_t capacity) {
+void check_free(std::byte* block, size_t capacity) {
   expect_nan(block, 0, static_cast<ptrdiff_t>(capacity), "after cudaFree");
 }
 
@@ -51,7 +52,7 @@ Memory::~Memory() {
   }
   for (const auto& [capacity, blocks] : free_) {
     for (std::byte* block : blocks) {
-      ASAN_UNPOISON_MEMORY_REGION(block - kAlignment, capacity + 2 * kAlignment);
+      unpoison(block - kAlignment, capacity + 2 * kAlignment);
       ::operator delete (block - kAlignment, std::align_val_t{kAlignment});
     }
   }
@@ -71,7 +72,7 @@ void* Memory::allocate(size_t bytes) {
     const size_t whole = capacity + 2 * kAlignment;
     block = static_cast<std::byte*>(::operator new (whole, std::align_val_t{kAlignment}));
     std::memset(block, static_cast<int>(kNaN), whole);
-    ASAN_POISON_MEMORY_REGION(block, whole);
+    poison(block, whole);
     block += kAlignment;
   }
   live_[block] = bytes;
@@ -87,9 +88,9 @@ bool Memory::free(void* pointer) {
   const auto [block, bytes] = *at;
   live_.erase(at);
   used_ -= bytes;
-  ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+  unpoison(block, bytes);
   std::memset(block, static_cast<int>(kNaN), bytes);
-  ASAN_POISON_MEMORY_REGION(block, bytes);
+  poison(block, bytes);
   free_[capacity_of(bytes)].push_back(block);
   check_live(block, bytes);
   return true;
@@ -106,7 +107,7 @@ void Memory::check() const {
     check_live(block, bytes);
   }
   for (const auto& [capacity, blocks] : free_) {
-    for (const std::byte* block : blocks) {
+    for (std::byte* block : blocks) {
       check_free(block, capacity);
     }
   }
@@ -114,13 +115,13 @@ void Memory::check() const {
 
 void Memory::open() const {
   for (const auto& [block, bytes] : live_) {
-    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    unpoison(block, bytes);
   }
 }
 
 void Memory::close() const {
   for (const auto& [block, bytes] : live_) {
-    ASAN_POISON_MEMORY_REGION(block, bytes);
+    poison(block, bytes);
   }
 }
 

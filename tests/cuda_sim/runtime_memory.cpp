@@ -21,6 +21,9 @@ bool is_pinned(const Device& device, const void* pointer, size_t bytes) {
 /// returns, as in CUDA.
 cudaError_t copy(Device& device, CUstream_st* stream, void* out, const void* source, size_t bytes,
                  cudaMemcpyKind kind) {
+  if (bytes == 0) {
+    return cudaSuccess;
+  }
   const bool from_device = device.memory.contains(source, bytes);
   const bool to_device = device.memory.contains(out, bytes);
   const bool expected_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
@@ -43,6 +46,9 @@ cudaError_t copy(Device& device, CUstream_st* stream, void* out, const void* sou
 }
 
 cudaError_t fill(Device& device, CUstream_st* stream, void* out, int value, size_t bytes) {
+  if (bytes == 0) {
+    return cudaSuccess;
+  }
   if (!device.memory.contains(out, bytes)) {
     return cudaErrorInvalidValue;
   }
@@ -65,7 +71,7 @@ cudaError_t cudaFree(void* pointer) {
   });
 }
 
-cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
   return call([&](Device& device) {
     auto* memory = static_cast<std::byte*>(std::malloc(bytes));
     if (memory == nullptr) {
@@ -76,6 +82,10 @@ cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
     *pointer = memory;
     return cudaSuccess;
   });
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
