@@ -8,6 +8,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
+  explicit CudaBackend(int device) : device_(device) {}
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -90,6 +91,9 @@ class CudaBackend final : public Backend {
   // --- collectives ---
   void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
                        std::span<std::byte> out) override;
+
+ private:
+  const int device_;
 };
 
 }  // namespace zerolab
