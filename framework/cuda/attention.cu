@@ -113,6 +113,7 @@ struct RowSums {
   /// += weights · rows.
   __device__ void add_product(const float* weights, const float* rows, const Heads& heads) {
     constexpr int kTile = kSide * kPer;
+#pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const int component = 4 * (own_column() + q * kSide);
       for (int k = 0; k < kTile && component < heads.D; k += 4) {
