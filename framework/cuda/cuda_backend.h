@@ -9,6 +9,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
+  explicit CudaBackend(int device) : device_(device) {}
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -97,6 +98,7 @@ class CudaBackend final : public Backend {
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
                       const Tensor& bias, const Tensor& out);
 
+  const int device_;
   cuda::CublasProducts products_;
 };
 

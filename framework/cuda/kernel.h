@@ -77,20 +77,20 @@ __device__ void store(T& out, float number, bool accumulate) {
 // --- 16-byte accesses ---
 
 /// N neighbouring elements, read and written together.
-template <Element T, int N>
+template <typename T, int N>
 struct alignas(std::min<int>(16, N * sizeof(T))) Pack {
   T lanes[N];
 };
 
 /// Elements of a pack when tensors of these types are walked together: 16 bytes of the narrowest.
-template <Element... T>
+template <typename... T>
 inline constexpr int kLanes = 16 / std::min({sizeof(T)...});
 
-template <int N, Element T>
+template <int N, typename T>
 __device__ Pack<T, N> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
-template <int N, Element T>
+template <int N, typename T>
 __device__ void store_pack(T* to, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
@@ -131,15 +131,39 @@ __global__ void for_packs_kernel(int64_t packs, int64_t numel, Body body) {
 /// Puts `body` on `stream` for all of [0, numel): `run<N>(i)` for the N elements from i, or where
 /// the tensors are not `aligned` and in the tail `run<1>(i)`. `body` is copied to the device.
 template <int N, typename Body>
-void for_packs(Stream& stream, int64_t numel, bool aligned, const Body& body) {
+void for_packs(cudaStream_t stream, int64_t numel, bool aligned, const Body& body) {
   if (numel == 0) {
     return;
   }
   const int64_t packs = aligned ? numel / N : 0;
   const int64_t items = std::max(packs, numel - packs * N);
-  launch(for_packs_kernel<N, Body>, grid_for(items), dim3(kThreads), 0, handle_of(stream), packs,
-         numel, body);
+  launch(for_packs_kernel<N, Body>, grid_for(items), dim3(kThreads), 0, stream, packs, numel, body);
 }
+
+// --- faults of the input ---
+
+/// Asks of every index whether it lies within [0, limit). The text is of static storage; the device
+/// passes it on and never reads it.
+struct IndexCheck {
+  Fault* fault;  ///< CudaStream::fault()
+  const char* component;
+  const char* what;
+  int64_t limit;
+
+  /// False for an index outside, which the kernel then leaves out: the stream's later waits throw.
+  __device__ bool accepts(int64_t index) const {
+    if (index >= 0 && index < limit) {
+      return true;
+    }
+    if (atomicAdd(&fault->count, 1U) == 0) {
+      fault->component = component;
+      fault->what = what;
+      fault->got = index;
+      fault->limit = limit;
+    }
+    return false;
+  }
+};
 
 // --- reductions, in an order that depends on nothing but the block's size ---
 
