@@ -147,9 +147,12 @@ struct RowSums {
   template <Element T>
   __device__ void store_rows(T* out, int64_t stride, int64_t count, const Heads& heads,
                              bool accumulate) const {
+#pragma unroll
     for (int i = 0; i < kPer; ++i) {
       const int row = own_row() * kPer + i;
+#pragma unroll
       for (int q = 0; q < kQuads; ++q) {
+#pragma unroll
         for (int lane = 0; lane < 4; ++lane) {
           const int d = 4 * (own_column() + q * kSide) + lane;
           if (row < count && d < heads.D) {

@@ -31,8 +31,8 @@ using CublasLayout =
 /// what is there. May be launched by several threads at once, each with a workspace of its own.
 class CublasProduct {
  public:
-  /// `aligned`: every matrix begins at a multiple of 16 bytes. Throws where the library has no such
-  /// product.
+  /// `aligned`: every matrix, and the bias, begins at a multiple of 16 bytes. Throws where the
+  /// library has no such product.
   CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned);
 
   /// A fixed function of the call, so that a dry run without a device knows it.

@@ -22,7 +22,7 @@ void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const T
   const CategoryScope scope(context, Category::kWorkspace);
   const Tensor workspace =
       Tensor::empty(context, Shape{(linear_workspace(call) + 3) / 4}, DType::kFloat32);
-  const bool aligned = cuda::are_aligned(a.raw(), b.raw(), out.raw());
+  const bool aligned = cuda::are_aligned(a.raw(), b.raw(), bias.raw(), out.raw());
   products_.find(call, aligned)
       .launch(cuda::handle_of(stream), a.raw(), b.raw(), bias.raw(), out.raw(), workspace.raw());
 }

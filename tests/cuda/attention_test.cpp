@@ -19,8 +19,8 @@ INSTANTIATE_TEST_SUITE_P(Types, CudaAttention, kDeviceTypes, type_name);
 /// Sequences that end before, at and behind the edges of tiles.
 template <typename Body>
 void for_sizes(Body&& body) {
-  for (const int64_t head_size : {1, 4, 12, 64, 80, 128}) {
-    for (const int64_t length : {1, 7, 32, 65, 130}) {
+  for (const int64_t head_size : {4, 12, 64, 80, 128}) {
+    for (const int64_t length : {1, 7, 64, 65}) {
       SCOPED_TRACE(std::to_string(length) + " positions, heads of " + std::to_string(head_size));
       body(length, kHeads * head_size);
     }
