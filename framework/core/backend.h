@@ -81,8 +81,11 @@ class Backend {
 
   // --- device ---
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;
-  /// Called once in each rank's host thread: sets its number of OpenMP threads.
+  /// Called once in each rank's host thread, before any other call that touches the device: sets
+  /// its number of OpenMP threads, or its device.
   virtual void bind_thread(int threads) const = 0;
+  /// The stream that a rank computes on, or null: then it is one of the host's (core/cpu_stream.h).
+  virtual std::unique_ptr<Stream> make_compute_stream() const { return nullptr; }
   virtual void copy_from_host(Stream& stream, std::span<const std::byte> source,
                               const Tensor& out) = 0;
   /// At once: the caller has synchronised.

@@ -10,13 +10,16 @@ RankContext::RankContext(const RankOptions& options, Backend& backend)
       backend_(backend),
       ledger_(options.memory_limit),
       allocator_(backend.make_allocator(ledger_, options.poison)) {
+  backend_.bind_thread(options.threads);
+  compute_ = backend_.make_compute_stream();
   if (options.streams == StreamMode::kLazy) {
     scheduler_ = std::make_unique<LazyScheduler>(options.lazy_seed);
+  }
+  if (compute_ == nullptr && scheduler_ != nullptr) {
     compute_ = std::make_unique<LazyStream>(*scheduler_);
-  } else {
+  } else if (compute_ == nullptr) {
     compute_ = std::make_unique<ImmediateStream>();
   }
-  backend_.bind_thread(options.threads);
 }
 
 RankContext::~RankContext() {

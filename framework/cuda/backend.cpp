@@ -23,6 +23,10 @@ void CudaBackend::bind_thread(int /*threads*/) const {
   cuda::check(cudaSetDevice(device_), "choosing a device");
 }
 
+std::unique_ptr<Stream> CudaBackend::make_compute_stream() const {
+  return std::make_unique<cuda::CudaStream>();
+}
+
 void CudaBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,
                                  const Tensor& out) {
   static_cast<cuda::CudaStream&>(stream).copy_from_host(source, out.raw());

@@ -14,6 +14,7 @@ class CudaBackend final : public Backend {
   // --- device ---
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override;
   void bind_thread(int threads) const override;
+  std::unique_ptr<Stream> make_compute_stream() const override;
   void copy_from_host(Stream& stream, std::span<const std::byte> source,
                       const Tensor& out) override;
   void copy_to_host(const Tensor& source, std::span<std::byte> out) override;
