@@ -24,6 +24,13 @@ CUstream_st* Device::find(cudaStream_t handle) {
   if (handle == nullptr) {
     return streams[0].get();
   }
+  if (handle == cudaStreamPerThread) {
+    CUstream_st*& own = host_thread().stream;
+    if (own == nullptr) {
+      own = streams.emplace_back(std::make_unique<CUstream_st>()).get();
+    }
+    return own;
+  }
   const auto at =
       std::find_if(streams.begin(), streams.end(), [&](auto& s) { return s.get() == handle; });
   return at == streams.end() || handle->destroyed ? nullptr : handle;

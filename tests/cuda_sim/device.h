@@ -55,7 +55,8 @@ class Device {
  public:
   static Device& instance();
 
-  /// The stream behind a handle (null: the default stream); null if there is none.
+  /// The stream behind a handle (null: the default stream; or the thread's own); null if there is
+  /// none.
   CUstream_st* find(cudaStream_t handle);
   void enqueue(CUstream_st* stream, std::function<void()> body,
                std::shared_ptr<Mark> wait_for = nullptr);
@@ -93,6 +94,7 @@ class Device {
 /// This host thread's state.
 struct HostThread {
   int device = 0;
+  CUstream_st* stream = nullptr;  ///< cudaStreamPerThread, once used
   cudaError_t last_error = cudaSuccess;
   bool executes = false;  ///< it is in an operation, where the runtime may not be called
 };
