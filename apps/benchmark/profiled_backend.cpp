@@ -21,11 +21,17 @@ class ProfiledBackend final : public Backend {
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override {
     return inner_.make_allocator(ledger, poison);
   }
+  std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
+    return inner_.make_streams(mode, lazy_seed);
+  }
   void bind_thread(int threads) const override { inner_.bind_thread(threads); }
   void copy_to_host(const Tensor& source, std::span<std::byte> out) override {
     inner_.copy_to_host(source, out);
   }
   /// Part of a collective, which its communicator times.
+  void copy_at_once(std::span<const std::byte> source, std::byte* out) override {
+    inner_.copy_at_once(source, out);
+  }
   void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
                        std::span<std::byte> out) override {
     inner_.reduce_in_order(sources, dtype, divisor, out);

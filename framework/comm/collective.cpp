@@ -120,7 +120,8 @@ class Part {
   }
 
   void copy(int source, int target, int64_t begin, int64_t bytes) {
-    std::copy_n(calls_[source].data + begin, bytes, calls_[target].data + begin);
+    backend_.copy_at_once({calls_[source].data + begin, static_cast<size_t>(bytes)},
+                          calls_[target].data + begin);
   }
 
   void count(int sender, int receiver, int64_t bytes) {

@@ -1,6 +1,5 @@
 #include "framework/comm/local_communicator.h"
 
-#include "framework/core/cpu_stream.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab {
@@ -28,10 +27,9 @@ void LocalCommunicator::run(Stream& stream, const Collective& call) {
     stream.wait(last_verb_);
     last_stream_ = &stream;
   }
-  static_cast<CpuStream&>(stream).launch(
-      [&group = group_, &context = context_, call, ledger = shared_ledger()] {
-        take_part(group, context, call, *ledger);
-      });
+  stream.run_on_host([&group = group_, &context = context_, call, ledger = shared_ledger()] {
+    take_part(group, context, call, *ledger);
+  });
   last_verb_ = stream.record();
 }
 

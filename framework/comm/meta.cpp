@@ -1,7 +1,6 @@
 #include "framework/comm/meta.h"
 
 #include "framework/comm/checked_communicator.h"
-#include "framework/core/cpu_stream.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab {
@@ -36,7 +35,7 @@ class MetaCommunicator final : public CheckedCommunicator {
 
  private:
   void run(Stream& stream, const Collective& call) override {
-    static_cast<CpuStream&>(stream).launch(
+    stream.run_on_host(
         [rank = rank(), size = size(), call, ledger = shared_ledger(),
          &recorder = context_.recorder()] { count(rank, size, call, *ledger, recorder); });
   }

@@ -81,7 +81,9 @@ class Backend {
 
   // --- device ---
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;
-  /// Called once in each rank's host thread: sets its number of OpenMP threads.
+  /// A rank's streams. `mode` and `lazy_seed` are for the host's.
+  virtual std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const = 0;
+  /// Called once in each rank's host thread, before all else: sets its number of OpenMP threads.
   virtual void bind_thread(int threads) const = 0;
   virtual void copy_from_host(Stream& stream, std::span<const std::byte> source,
                               const Tensor& out) = 0;
@@ -190,10 +192,12 @@ class Backend {
   virtual void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
                                    int64_t base_index, const Tensor& statistics) = 0;
 
-  // --- collectives' arithmetic on one host (comm/local.h) ---
+  // --- collectives between ranks that share memory (comm/local.h); at once in the calling thread
+  // ---
+  /// Any memory of the device; both may be of another rank.
+  virtual void copy_at_once(std::span<const std::byte> source, std::byte* out) = 0;
   /// out[i] = (sources[0][i] + sources[1][i] + … in this order) / divisor, of fp32, bf16 or fp16
-  /// elements, computed in fp32 and rounded once; at once in the calling thread. out may be one of
-  /// the sources.
+  /// elements, computed in fp32 and rounded once. out may be one of the sources.
   virtual void reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
                                double divisor, std::span<std::byte> out) = 0;
 

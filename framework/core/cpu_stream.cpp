@@ -186,4 +186,48 @@ void LazyStream::synchronize() {
   scheduler_.run_until([this] { return items_.empty(); });
 }
 
+namespace {
+
+class ImmediateStreams final : public RankStreams {
+ public:
+  Stream& compute() override { return compute_; }
+  Stream& communication() override {
+    if (communication_ == nullptr) {
+      communication_ = std::make_unique<WorkerStream>();
+    }
+    return *communication_;
+  }
+
+ private:
+  ImmediateStream compute_;
+  std::unique_ptr<WorkerStream> communication_;
+};
+
+class LazyStreams final : public RankStreams {
+ public:
+  explicit LazyStreams(uint64_t seed) : scheduler_(seed) {}
+  /// Frees that lazy streams still hold must run, after the communication that they wait for; what
+  /// failed has been reported at an earlier wait.
+  ~LazyStreams() override { scheduler_.run_all(); }
+  LazyStreams(const LazyStreams&) = delete;
+  LazyStreams& operator=(const LazyStreams&) = delete;
+
+  Stream& compute() override { return compute_; }
+  Stream& communication() override { return communication_; }
+
+ private:
+  LazyScheduler scheduler_;
+  LazyStream compute_{scheduler_};
+  LazyStream communication_{scheduler_};
+};
+
+}  // namespace
+
+std::unique_ptr<RankStreams> make_cpu_streams(StreamMode mode, uint64_t lazy_seed) {
+  if (mode == StreamMode::kLazy) {
+    return std::make_unique<LazyStreams>(lazy_seed);
+  }
+  return std::make_unique<ImmediateStreams>();
+}
+
 }  // namespace zerolab

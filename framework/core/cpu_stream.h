@@ -26,6 +26,8 @@ class CpuStream : public Stream {
     }
   }
 
+  void run_on_host(std::function<void()> work) final { launch(std::move(work)); }
+
   /// True when `launch` runs its work before it returns.
   bool is_immediate() const { return immediate_; }
 
@@ -115,5 +117,8 @@ class LazyStream final : public CpuStream {
   LazyScheduler& scheduler_;
   std::deque<Item> items_;
 };
+
+/// The streams of a rank that computes on the host.
+std::unique_ptr<RankStreams> make_cpu_streams(StreamMode mode, uint64_t lazy_seed);
 
 }  // namespace zerolab

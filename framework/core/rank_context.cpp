@@ -1,41 +1,15 @@
 #include "framework/core/rank_context.h"
 
 #include "framework/core/backend.h"
-#include "framework/core/cpu_stream.h"
 
 namespace zerolab {
 
 RankContext::RankContext(const RankOptions& options, Backend& backend)
-    : options_(options),
-      backend_(backend),
-      ledger_(options.memory_limit),
-      allocator_(backend.make_allocator(ledger_, options.poison)) {
-  if (options.streams == StreamMode::kLazy) {
-    scheduler_ = std::make_unique<LazyScheduler>(options.lazy_seed);
-    compute_ = std::make_unique<LazyStream>(*scheduler_);
-  } else {
-    compute_ = std::make_unique<ImmediateStream>();
-  }
-  backend_.bind_thread(options.threads);
-}
-
-RankContext::~RankContext() {
-  // Frees that lazy streams still hold must run, after the communication that they wait for; what
-  // failed has been reported at an earlier wait. A worker stream ends with its queue.
-  if (scheduler_ != nullptr) {
-    scheduler_->run_all();
-  }
-}
-
-Stream& RankContext::communication() {
-  if (communication_ == nullptr) {
-    if (scheduler_ != nullptr) {
-      communication_ = std::make_unique<LazyStream>(*scheduler_);
-    } else {
-      communication_ = std::make_unique<WorkerStream>();
-    }
-  }
-  return *communication_;
+    : options_(options), backend_(backend), ledger_(options.memory_limit) {
+  backend.bind_thread(options.threads);  // before the device is asked for anything
+  allocator_ = backend.make_allocator(ledger_, options.poison);
+  streams_ = backend.make_streams(options.streams, options.lazy_seed);
+  compute_ = &streams_->compute();
 }
 
 void RankContext::wait_for_communication(const Event& event, std::string_view name, int bucket) {

@@ -12,13 +12,6 @@
 namespace zerolab {
 
 class Backend;
-class LazyScheduler;
-
-/// How a rank's streams run their work (see core/cpu_stream.h).
-enum class StreamMode : uint8_t {
-  kImmediate,  ///< compute in the host thread; the communication stream in a worker thread
-  kLazy,       ///< both executed only at waits, in a seeded order: finds missing events
-};
 
 struct RankOptions {
   int rank = 0;
@@ -36,7 +29,6 @@ class RankContext {
  public:
   /// `backend` is stateless between ranks' calls and may be shared; it outlives the context.
   RankContext(const RankOptions& options, Backend& backend);
-  ~RankContext();
   RankContext(const RankContext&) = delete;
   RankContext& operator=(const RankContext&) = delete;
 
@@ -48,8 +40,7 @@ class RankContext {
   Allocator& allocator() const { return *allocator_; }
   Recorder& recorder() { return recorder_; }
   Stream& compute() const { return *compute_; }
-  /// The communication stream; its worker thread starts at the first call.
-  Stream& communication();
+  Stream& communication() { return streams_->communication(); }
 
   /// Makes the compute stream wait for communication; if it stands still for that, the time is
   /// recorded as exposed.
@@ -68,9 +59,8 @@ class RankContext {
   MemoryLedger ledger_;
   Recorder recorder_;
   std::unique_ptr<Allocator> allocator_;
-  std::unique_ptr<LazyScheduler> scheduler_;
-  std::unique_ptr<Stream> compute_;
-  std::unique_ptr<Stream> communication_;
+  std::unique_ptr<RankStreams> streams_;
+  Stream* compute_ = nullptr;
   Category category_ = Category::kActivations;
   bool grad_enabled_ = true;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace zerolab {
@@ -43,6 +45,23 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   /// Blocks the host until all launched work is done; rethrows what it threw.
   virtual void synchronize() = 0;
+  /// Runs `work` on the host, in the stream's order; may block the caller until it is its turn.
+  virtual void run_on_host(std::function<void()> work) = 0;
+};
+
+/// How the host's streams run their work (see core/cpu_stream.h).
+enum class StreamMode : uint8_t {
+  kImmediate,  ///< compute in the host thread; the communication stream in a worker thread
+  kLazy,       ///< both executed only at waits, in a seeded order: finds missing events
+};
+
+/// A rank's two streams.
+class RankStreams {
+ public:
+  virtual ~RankStreams() = default;
+  virtual Stream& compute() = 0;
+  /// Made at the first call.
+  virtual Stream& communication() = 0;
 };
 
 }  // namespace zerolab

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "framework/core/backend.h"
+#include "framework/cuda/cublas_products.h"
 
 namespace zerolab {
 
@@ -8,6 +9,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
+  explicit CudaBackend(int device) : device_(device) {}
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -41,6 +43,7 @@ class CudaBackend final : public Backend {
   void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                               WeightLayout layout, const Tensor& dweight, bool accumulate) override;
   void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) override;
+  int64_t linear_workspace(const LinearCall& call) const override;
 
   // --- layer norm ---
   void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -90,6 +93,13 @@ class CudaBackend final : public Backend {
   // --- collectives ---
   void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
                        std::span<std::byte> out) override;
+
+ private:
+  void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
+                      const Tensor& bias, const Tensor& out);
+
+  const int device_;
+  cuda::CublasProducts products_;
 };
 
 }  // namespace zerolab

@@ -1,13 +1,32 @@
 #include "framework/cuda/cuda_stream.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "framework/cuda/check.h"
 
 namespace zerolab::cuda {
 namespace {
 
+constexpr size_t kStagingBytes = size_t{1} << 20;
+
+void* pinned(size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, bytes), "allocating pinned memory");
+  return memory;
+}
+
+/// Once the work that might report it is done.
+void rethrow(const Fault& fault) {
+  if (fault.count != 0) {
+    fail(fault.component, "{}; got {}, expected within [0, {})", fault.what, fault.got,
+         fault.limit);
+  }
+}
+
 class CudaEvent final : public EventState {
  public:
-  explicit CudaEvent(cudaStream_t stream) {
+  CudaEvent(cudaStream_t stream, std::shared_ptr<const Fault> fault) : fault_(std::move(fault)) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
     check(cudaEventRecord(event_, stream), "recording an event");
   }
@@ -19,16 +38,21 @@ class CudaEvent final : public EventState {
     }
     return status == cudaSuccess;
   }
-  void synchronize() override { check(cudaEventSynchronize(event_), "work before an event"); }
+  void synchronize() override {
+    check(cudaEventSynchronize(event_), "work before an event");
+    rethrow(*fault_);
+  }
   cudaEvent_t handle() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
+  const std::shared_ptr<const Fault> fault_;
 };
 
 }  // namespace
 
-CudaStream::CudaStream(int priority) {
+CudaStream::CudaStream(int priority)
+    : fault_(new (pinned(sizeof(Fault))) Fault{}, [](Fault* fault) { cudaFreeHost(fault); }) {
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority),
         "creating a stream");
 }
@@ -36,9 +60,12 @@ CudaStream::CudaStream(int priority) {
 CudaStream::~CudaStream() {
   cudaStreamSynchronize(stream_);
   cudaStreamDestroy(stream_);
+  for (const Staging& staging : staging_) {
+    cudaFreeHost(staging.memory);
+  }
 }
 
-Event CudaStream::record() { return Event(std::make_shared<CudaEvent>(stream_)); }
+Event CudaStream::record() { return Event(std::make_shared<CudaEvent>(stream_, fault_)); }
 
 void CudaStream::wait(const Event& event) {
   if (const auto* device = dynamic_cast<const CudaEvent*>(event.state().get())) {
@@ -48,6 +75,26 @@ void CudaStream::wait(const Event& event) {
   }
 }
 
-void CudaStream::synchronize() { check(cudaStreamSynchronize(stream_), "work on a stream"); }
+void CudaStream::synchronize() {
+  check(cudaStreamSynchronize(stream_), "work on a stream");
+  rethrow(*fault_);
+}
+
+void CudaStream::copy_from_host(std::span<const std::byte> source, std::byte* out) {
+  while (!source.empty()) {
+    Staging& staging = staging_[next_staging_++ % staging_.size()];
+    staging.copied.synchronize();
+    if (staging.memory == nullptr) {
+      staging.memory = static_cast<std::byte*>(pinned(kStagingBytes));
+    }
+    const size_t bytes = std::min(kStagingBytes, source.size());
+    std::memcpy(staging.memory, source.data(), bytes);
+    check(cudaMemcpyAsync(out, staging.memory, bytes, cudaMemcpyHostToDevice, stream_),
+          "copying to the device");
+    staging.copied = record();
+    source = source.subspan(bytes);
+    out += bytes;
+  }
+}
 
 }  // namespace zerolab::cuda

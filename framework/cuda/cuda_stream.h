@@ -2,12 +2,28 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
 #include "framework/core/stream.h"
 
 namespace zerolab::cuda {
 
-/// A stream of the current device. Work is put on it with `launch` (launch.h); errors of earlier work
-/// come out of `synchronize` and of events.
+/// An index outside its range that a kernel met (kernel.h's `IndexCheck`); in host memory that the
+/// device writes.
+struct Fault {
+  unsigned count;  ///< of such indices; the rest describes one of them
+  const char* component;
+  const char* what;
+  int64_t got;
+  int64_t limit;
+};
+
+/// A stream of the current device. Work is put on it with `launch` (launch.h); errors of earlier
+/// work, and faults of its input, come out of `synchronize` and of events, again and again.
 class CudaStream final : public Stream {
  public:
   /// `priority`: of the device's range; smaller is sooner.
@@ -21,8 +37,22 @@ class CudaStream final : public Stream {
   void synchronize() override;
   cudaStream_t handle() const { return stream_; }
 
+  /// Copies to `out` on the device in stream order, through pinned memory of the stream's own: the
+  /// caller may reuse its memory at once, and waits only where more is under way than fits there.
+  void copy_from_host(std::span<const std::byte> source, std::byte* out);
+  /// Where this stream's kernels report.
+  Fault* fault() const { return fault_.get(); }
+
  private:
+  struct Staging {
+    std::byte* memory = nullptr;  ///< allocated at its first use
+    Event copied;
+  };
+
   cudaStream_t stream_ = nullptr;
+  std::shared_ptr<Fault> fault_;
+  std::array<Staging, 8> staging_;  ///< used in turn
+  size_t next_staging_ = 0;
 };
 
 inline cudaStream_t handle_of(Stream& stream) { return static_cast<CudaStream&>(stream).handle(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/core/cpu_stream.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab {
@@ -15,6 +16,9 @@ class MetaBackend final : public Backend {
 
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool /*poison*/) const override {
     return std::make_unique<MetaAllocator>(ledger);
+  }
+  std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
+    return make_cpu_streams(mode, lazy_seed);
   }
   void bind_thread(int threads) const override { imitated_.bind_thread(threads); }
   void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
@@ -78,6 +82,7 @@ class MetaBackend final : public Backend {
              const Tensor&) override {}
   void sgd(Stream&, const SgdArguments&, const Tensor&, const Tensor&, const Tensor&) override {}
   void gradient_statistics(Stream&, const Tensor&, int64_t, int64_t, const Tensor&) override {}
+  void copy_at_once(std::span<const std::byte>, std::byte*) override {}
   void reduce_in_order(std::span<const std::byte* const>, DType, double,
                        std::span<std::byte>) override {}
 

@@ -14,6 +14,10 @@ std::unique_ptr<Allocator> PlainBackend::make_allocator(MemoryLedger& ledger, bo
   return std::make_unique<CpuAllocator>(ledger, poison);
 }
 
+std::unique_ptr<RankStreams> PlainBackend::make_streams(StreamMode mode, uint64_t lazy_seed) const {
+  return make_cpu_streams(mode, lazy_seed);
+}
+
 void PlainBackend::bind_thread(int /*threads*/) const {}
 
 void PlainBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,
@@ -29,6 +33,10 @@ void PlainBackend::copy_from_host(Stream& stream, std::span<const std::byte> sou
 
 void PlainBackend::copy_to_host(const Tensor& source, std::span<std::byte> out) {
   std::copy_n(source.raw(), source.bytes(), out.begin());
+}
+
+void PlainBackend::copy_at_once(std::span<const std::byte> source, std::byte* out) {
+  std::copy(source.begin(), source.end(), out);
 }
 
 void PlainBackend::reduce_in_order(std::span<const std::byte* const> sources, DType dtype,

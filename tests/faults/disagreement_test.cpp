@@ -47,11 +47,12 @@ TEST(Disagreement, HashEveryFindsTheRankAndTheParameter) {
     int steps = 0;
     const std::string error = error_of([&] {
       on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
-        const bool first = rank.communicator.rank() == 0;
         for (int step = 1; step <= 6; ++step) {
           rank.accumulate(setup, step);
           rank.engine.step({.learning_rate = setup.learning_rate});
-          steps += first ? 1 : 0;
+          if (rank.communicator.rank() == 0) {
+            ++steps;
+          }
           if (step == 3 && rank.communicator.rank() == 1) {
             const Tensor value = rank.model.module->parameters()[1]->value();
             backend->fill(rank.context.compute(), value.range(7, 1), 1000.0);

@@ -1,0 +1,398 @@
+#include <cmath>
+
+#include "framework/cuda/check.h"
+#include "framework/cuda/cuda_backend.h"
+#include "framework/cuda/kernel.h"
+
+// Flash attention (Dao 2022). A block owns a tile of one head's positions and goes over the tiles
+// of the other kind: queries over keys, and for the gradients of keys and values the reverse. No
+// score leaves the chip, and every sum has one owner and one order. Tiles are fp32 rows in shared
+// memory, and their products those of small matrices: of each one, a block's kSide x kSide threads
+// compute kPer x kPer numbers, or kPer rows of kQuads times four neighbouring components.
+
+namespace zerolab {
+
+using cuda::Element;
+using cuda::kThreads;
+using cuda::kWarp;
+using cuda::load;
+using cuda::store;
+
+namespace {
+
+constexpr int kSide = 16;
+static_assert(kSide * kSide == kThreads);
+constexpr int kLargestHead = 128;
+constexpr int kPad = 4;  // floats between rows in shared memory, which puts a column into all banks
+constexpr float kLowest = -INFINITY;
+
+using Quad = cuda::Pack<float, 4>;
+
+/// The extents of one call, and where in qkv [B, T, 3C] and out [B, T, C] the block's head is. Its
+/// next position is 3C, C elements further.
+struct Heads {
+  Heads(const Tensor& qkv, int64_t num_heads)
+      : B(qkv.shape()[0]),
+        T(qkv.shape()[1]),
+        C(qkv.shape()[2] / 3),
+        H(num_heads),
+        D(static_cast<int>(C / H)),
+        scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(D)))) {}
+
+  __device__ int64_t query() const { return blockIdx.x / H * T * 3 * C + blockIdx.x % H * D; }
+  __device__ int64_t out() const { return blockIdx.x / H * T * C + blockIdx.x % H * D; }
+  __device__ int64_t row() const { return blockIdx.x * T; }
+  /// Floats from a row of a tile to the next: whole quads, and kPad.
+  __host__ __device__ int pitch() const { return (D + 3) / 4 * 4 + kPad; }
+
+  int64_t B, T, C, H;
+  int D;
+  float scale;
+};
+
+__device__ int own_row() { return static_cast<int>(threadIdx.x) / kSide; }
+__device__ int own_column() { return static_cast<int>(threadIdx.x) % kSide; }
+
+/// The sum, or the largest, over the threads of one own_row.
+__device__ float row_sum(float value) {
+  for (int distance = kSide / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(cuda::kFullMask, value, distance);
+  }
+  return value;
+}
+__device__ float row_max(float value) {
+  for (int distance = kSide / 2; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(cuda::kFullMask, value, distance));
+  }
+  return value;
+}
+
+/// tile[i] = the D components at source + i * stride, for `rows` rows; those from `count` on and
+/// components beyond D are 0.
+template <Element T>
+__device__ void load_rows(const T* source, int64_t stride, int64_t count, int rows,
+                          const Heads& heads, float* tile) {
+  const int pitch = heads.pitch();
+  for (int i = threadIdx.x / kWarp; i < rows; i += kThreads / kWarp) {
+    for (int d = threadIdx.x % kWarp; d < pitch - kPad; d += kWarp) {
+      tile[i * pitch + d] = i < count && d < heads.D ? load(source[i * stride + d]) : 0.0F;
+    }
+  }
+}
+
+/// out[i][j] = row own_row · kPer + i of `a` times row own_column + j · kSide of `b`.
+template <int kPer>
+__device__ void multiply_rows(const float* a, const float* b, int pitch, float (&out)[kPer][kPer]) {
+  for (int i = 0; i < kPer; ++i) {
+    for (int j = 0; j < kPer; ++j) {
+      out[i][j] = 0.0F;
+    }
+  }
+  for (int d = 0; d < pitch - kPad; d += 4) {
+    Quad left[kPer];
+    for (int i = 0; i < kPer; ++i) {
+      left[i] = cuda::load_pack<4>(a + (own_row() * kPer + i) * pitch + d);
+    }
+    for (int j = 0; j < kPer; ++j) {
+      const Quad right = cuda::load_pack<4>(b + (own_column() + j * kSide) * pitch + d);
+      for (int i = 0; i < kPer; ++i) {
+        for (int lane = 0; lane < 4; ++lane) {
+          out[i][j] = fmaf(left[i].lanes[lane], right.lanes[lane], out[i][j]);
+        }
+      }
+    }
+  }
+}
+
+/// A thread's part of a tile of rows: kPer from own_row · kPer on, and of each the quads of
+/// components that begin at 4 · (own_column + q · kSide).
+template <int kPer, int kQuads>
+struct RowSums {
+  Quad quads[kPer][kQuads] = {};
+
+  /// += weights · rows.
+  __device__ void add_product(const float* weights, const float* rows, const Heads& heads) {
+    constexpr int kTile = kSide * kPer;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int component = 4 * (own_column() + q * kSide);
+      for (int k = 0; k < kTile && component < heads.D; k += 4) {
+        Quad right[4];
+        for (int m = 0; m < 4; ++m) {
+          right[m] = cuda::load_pack<4>(rows + (k + m) * heads.pitch() + component);
+        }
+        for (int i = 0; i < kPer; ++i) {
+          const Quad left =
+              cuda::load_pack<4>(weights + (own_row() * kPer + i) * (kTile + kPad) + k);
+          for (int m = 0; m < 4; ++m) {
+            for (int lane = 0; lane < 4; ++lane) {
+              quads[i][q].lanes[lane] =
+                  fmaf(left.lanes[m], right[m].lanes[lane], quads[i][q].lanes[lane]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void scale_row(int i, float factor) {
+    for (Quad& quad : quads[i]) {
+      for (float& lane : quad.lanes) {
+        lane *= factor;
+      }
+    }
+  }
+
+  /// The first `count` rows of the tile; `out` is the first one's.
+  template <Element T>
+  __device__ void store_rows(T* out, int64_t stride, int64_t count, const Heads& heads,
+                             bool accumulate) const {
+#pragma unroll
+    for (int i = 0; i < kPer; ++i) {
+      const int row = own_row() * kPer + i;
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+#pragma unroll
+        for (int lane = 0; lane < 4; ++lane) {
+          const int d = 4 * (own_column() + q * kSide) + lane;
+          if (row < count && d < heads.D) {
+            store(out[row * stride + d], quads[i][q].lanes[lane], accumulate);
+          }
+        }
+      }
+    }
+  }
+};
+
+template <int kPer, int kQuads, Element T>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const T* qkv, Heads heads, T* out, float* log_sum_exp) {
+  constexpr int kTile = kSide * kPer;
+  const int pitch = heads.pitch();
+  float* queries = cuda::dynamic_shared<float>();
+  float* keys = queries + kTile * pitch;
+  float* values = keys + kTile * pitch;
+  float* weights = values + kTile * pitch;
+  const int64_t stride = 3 * heads.C;
+  const int64_t begin = static_cast<int64_t>(gridDim.y - 1 - blockIdx.y) * kTile;  // longest first
+  const int64_t count = heads.T - begin;
+  qkv += heads.query();
+  load_rows(qkv + begin * stride, stride, count, kTile, heads, queries);
+  RowSums<kPer, kQuads> sums;
+  float largest[kPer];
+  float total[kPer];
+  for (int i = 0; i < kPer; ++i) {
+    largest[i] = kLowest;
+    total[i] = 0.0F;
+  }
+  for (int64_t key = 0; key <= begin; key += kTile) {
+    __syncthreads();  // the previous tile has been used
+    const T* source = qkv + key * stride + heads.C;
+    load_rows(source, stride, heads.T - key, kTile, heads, keys);
+    load_rows(source + heads.C, stride, heads.T - key, kTile, heads, values);
+    __syncthreads();
+    float scores[kPer][kPer];
+    multiply_rows(queries, keys, pitch, scores);
+    for (int i = 0; i < kPer; ++i) {
+      const int row = own_row() * kPer + i;
+      float new_largest = largest[i];
+      for (int j = 0; j < kPer; ++j) {
+        const bool seen = key + own_column() + j * kSide <= begin + row;
+        scores[i][j] = seen ? heads.scale * scores[i][j] : kLowest;
+        new_largest = fmaxf(new_largest, scores[i][j]);
+      }
+      new_largest = row_max(new_largest);
+      float added = 0.0F;
+      for (int j = 0; j < kPer; ++j) {
+        const float weight = expf(scores[i][j] - new_largest);
+        weights[row * (kTile + kPad) + own_column() + j * kSide] = weight;
+        added += weight;
+      }
+      const float shrink = expf(largest[i] - new_largest);
+      total[i] = total[i] * shrink + row_sum(added);
+      sums.scale_row(i, shrink);
+      largest[i] = new_largest;
+    }
+    __syncthreads();
+    sums.add_product(weights, values, heads);
+  }
+  for (int i = 0; i < kPer; ++i) {
+    const int row = own_row() * kPer + i;
+    sums.scale_row(i, 1.0F / total[i]);
+    if (own_column() == 0 && row < count) {
+      log_sum_exp[heads.row() + begin + row] = largest[i] + logf(total[i]);
+    }
+  }
+  sums.store_rows(out + heads.out() + begin * heads.C, heads.C, count, heads, false);
+}
+
+template <Element T>
+struct BackwardArguments {
+  const T* qkv;
+  const T* out;
+  const float* log_sum_exp;
+  const T* dy;
+  T* dqkv;
+  bool accumulate;
+};
+
+/// The gradient of a tile of queries, or with `kOfKeys` of one of keys and of their values.
+template <bool kOfKeys, int kPer, int kQuads, Element T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(BackwardArguments<T> arguments, Heads heads) {
+  constexpr int kTile = kSide * kPer;
+  const int pitch = heads.pitch();
+  // Owned and other rows: queries or keys; their partners: dy or values.
+  float* own = cuda::dynamic_shared<float>();
+  float* own_partners = own + kTile * pitch;
+  float* others = own_partners + kTile * pitch;
+  float* other_partners = others + kTile * pitch;
+  float* weights = other_partners + kTile * pitch;
+  float* log_sum_exp = weights + kTile * (kTile + kPad);
+  float* mean = log_sum_exp + kTile;
+  const int64_t stride = 3 * heads.C;
+  const T* qkv = arguments.qkv + heads.query();
+  const auto load_queries = [&](int64_t begin, float* rows, float* partners) {
+    const int64_t count = heads.T - begin;
+    const T* dy = arguments.dy + heads.out() + begin * heads.C;
+    const T* out = arguments.out + heads.out() + begin * heads.C;
+    load_rows(qkv + begin * stride, stride, count, kTile, heads, rows);
+    load_rows(dy, heads.C, count, kTile, heads, partners);
+    for (int i = threadIdx.x / kWarp; i < kTile; i += kThreads / kWarp) {
+      // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy · out.
+      float sum = 0.0F;
+      for (int d = threadIdx.x % kWarp; d < heads.D && i < count; d += kWarp) {
+        sum = fmaf(load(dy[i * heads.C + d]), load(out[i * heads.C + d]), sum);
+      }
+      sum = cuda::warp_sum(sum);
+      if (threadIdx.x % kWarp == 0) {
+        mean[i] = sum;
+        log_sum_exp[i] = i < count ? arguments.log_sum_exp[heads.row() + begin + i] : 0.0F;
+      }
+    }
+  };
+  const auto load_keys = [&](int64_t begin, float* rows, float* partners) {
+    const T* source = qkv + begin * stride + heads.C;
+    load_rows(source, stride, heads.T - begin, kTile, heads, rows);
+    load_rows(source + heads.C, stride, heads.T - begin, kTile, heads, partners);
+  };
+  // The longest first.
+  const int64_t begin =
+      static_cast<int64_t>(kOfKeys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * kTile;
+  if constexpr (kOfKeys) {
+    load_keys(begin, own, own_partners);
+  } else {
+    load_queries(begin, own, own_partners);
+  }
+  RowSums<kPer, kQuads> sums;
+  RowSums<kPer, kQuads> partner_sums;
+  const int64_t first = kOfKeys ? begin : 0;
+  const int64_t last = kOfKeys ? heads.T - 1 : begin;
+  for (int64_t other = first; other <= last; other += kTile) {
+    __syncthreads();  // the previous tile has been used
+    if constexpr (kOfKeys) {
+      load_queries(other, others, other_partners);
+    } else {
+      load_keys(other, others, other_partners);
+    }
+    __syncthreads();
+    float numbers[kPer][kPer];
+    float dscores[kPer][kPer];
+    multiply_rows(own, others, pitch, numbers);
+    multiply_rows(own_partners, other_partners, pitch, dscores);
+    for (int i = 0; i < kPer; ++i) {
+      for (int j = 0; j < kPer; ++j) {
+        const int row = own_row() * kPer + i;
+        const int column = own_column() + j * kSide;
+        const int query = kOfKeys ? column : row;
+        const bool seen = kOfKeys ? begin + row <= other + column : other + column <= begin + row;
+        // Rows beyond the last query have dy, mean and log_sum_exp 0, and so add nothing.
+        const float weight = seen ? expf(heads.scale * numbers[i][j] - log_sum_exp[query]) : 0.0F;
+        dscores[i][j] = heads.scale * weight * (dscores[i][j] - mean[query]);
+        weights[row * (kTile + kPad) + column] = kOfKeys ? weight : dscores[i][j];
+      }
+    }
+    __syncthreads();
+    if constexpr (kOfKeys) {
+      partner_sums.add_product(weights, other_partners, heads);
+      __syncthreads();
+      for (int i = 0; i < kPer; ++i) {
+        for (int j = 0; j < kPer; ++j) {
+          weights[(own_row() * kPer + i) * (kTile + kPad) + own_column() + j * kSide] =
+              dscores[i][j];
+        }
+      }
+      __syncthreads();
+    }
+    sums.add_product(weights, others, heads);
+  }
+  T* dqkv = arguments.dqkv + heads.query() + begin * stride + (kOfKeys ? heads.C : 0);
+  sums.store_rows(dqkv, stride, heads.T - begin, heads, arguments.accumulate);
+  if constexpr (kOfKeys) {
+    partner_sums.store_rows(dqkv + heads.C, stride, heads.T - begin, heads, arguments.accumulate);
+  }
+}
+
+/// Launches `kernel` with a block for each tile of each head; `row_tiles` tiles of rows, one of
+/// weights and `more` floats a position are in shared memory.
+template <int kPer, typename... Parameters, typename... Arguments>
+void launch_tiles(Stream& stream, const Heads& heads, int row_tiles, int more,
+                  void (*kernel)(Parameters...), Arguments... arguments) {
+  constexpr int kTile = kSide * kPer;
+  const size_t bytes = kTile * (row_tiles * heads.pitch() + (kTile + kPad) + more) * sizeof(float);
+  cuda::check(
+      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+      "reserving shared memory for attention");
+  const dim3 grid(static_cast<unsigned>(heads.B * heads.H),
+                  static_cast<unsigned>((heads.T + kTile - 1) / kTile));
+  cuda::launch(kernel, grid, dim3(kThreads), bytes, cuda::handle_of(stream), arguments...);
+}
+
+/// Calls `body<T, kPer, kQuads>()` for tiles that fit into shared memory; not if nothing is to be
+/// done.
+template <typename Body>
+void with_tiles(const Heads& heads, DType dtype, Body&& body) {
+  require(heads.D <= kLargestHead, "attention",
+          "heads are too large for the cuda backend; got {} components, expected at most {}; take "
+          "more heads",
+          heads.D, kLargestHead);
+  if (heads.B * heads.T * heads.D == 0) {
+    return;
+  }
+  cuda::with_device_type(dtype, [&]<typename T>(T) {
+    if (heads.D <= 4 * kSide) {
+      body.template operator()<T, 4, 1>();
+    } else {
+      body.template operator()<T, 2, 2>();
+    }
+  });
+}
+
+}  // namespace
+
+void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                                    const Tensor& out, const Tensor& log_sum_exp) {
+  const Heads heads(qkv, num_heads);
+  with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
+    launch_tiles<kPer>(stream, heads, 3, 0, forward_kernel<kPer, kQuads, T>, qkv.data<T>(), heads,
+                       out.data<T>(), log_sum_exp.data<float>());
+  });
+}
+
+void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
+                                     const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
+                                     const Tensor& dqkv, bool accumulate) {
+  const Heads heads(qkv, num_heads);
+  with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
+    const BackwardArguments<T> arguments = {
+        qkv.data<T>(), out.data<T>(),  log_sum_exp.data<float>(),
+        dy.data<T>(),  dqkv.data<T>(), accumulate};
+    launch_tiles<kPer>(stream, heads, 4, 2, backward_kernel<false, kPer, kQuads, T>, arguments,
+                       heads);
+    launch_tiles<kPer>(stream, heads, 4, 2, backward_kernel<true, kPer, kQuads, T>, arguments,
+                       heads);
+  });
+}
+
+}  // namespace zerolab

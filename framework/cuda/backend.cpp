@@ -1,0 +1,42 @@
+#include "framework/cuda/backend.h"
+
+#include "framework/cuda/allocator.h"
+#include "framework/cuda/check.h"
+#include "framework/cuda/cuda_backend.h"
+#include "framework/cuda/cuda_stream.h"
+
+namespace zerolab {
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  const cuda::Devices devices = cuda::find_devices();
+  require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
+  require(device >= 0 && device < std::ssize(devices.found), "cuda",
+          "there is no such device; got {}, expected within [0, {})", device, devices.found.size());
+  return std::make_unique<CudaBackend>(device);
+}
+
+std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
+  return std::make_unique<cuda::CudaAllocator>(ledger, poison);
+}
+
+void CudaBackend::bind_thread(int /*threads*/) const {
+  cuda::check(cudaSetDevice(device_), "choosing a device");
+}
+
+void CudaBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,
+                                 const Tensor& out) {
+  static_cast<cuda::CudaStream&>(stream).copy_from_host(source, out.raw());
+}
+
+void CudaBackend::copy_to_host(const Tensor& source, std::span<std::byte> out) {
+  if (out.empty()) {
+    return;
+  }
+  // The default stream would make ranks that share a device wait for each other.
+  cuda::check(cudaMemcpyAsync(out.data(), source.raw(), out.size(), cudaMemcpyDeviceToHost,
+                              cudaStreamPerThread),
+              "copying to the host");
+  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "copying to the host");
+}
+
+}  // namespace zerolab

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <tuple>
+
+#include "framework/core/backend.h"
+
+namespace zerolab::cuda {
+
+/// Owns what cuBLASLt made.
+template <auto destroy>
+struct CublasDestroy {
+  template <typename T>
+  void operator()(T* made) const {
+    destroy(made);
+  }
+};
+using CublasHandle = std::unique_ptr<cublasLtContext, CublasDestroy<&cublasLtDestroy>>;
+using CublasDescription =
+    std::unique_ptr<cublasLtMatmulDescOpaque_t, CublasDestroy<&cublasLtMatmulDescDestroy>>;
+using CublasLayout =
+    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, CublasDestroy<&cublasLtMatrixLayoutDestroy>>;
+
+/// How one product a · b (+ bias) of a linear kernel is computed on one device: fp32 without TF32,
+/// 16-bit factors with fp32 sums; a 16-bit result is rounded once, after bias or the addition to
+/// what is there. May be launched by several threads at once, each with a workspace of its own.
+class CublasProduct {
+ public:
+  /// `aligned`: every matrix, and the bias, begins at a multiple of 16 bytes. Throws where the
+  /// library has no such product.
+  CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned);
+
+  /// A fixed function of the call, so that a dry run without a device knows it.
+  static int64_t workspace_bytes(const LinearCall& call);
+  /// All matrices are of the call's dtypes. `bias` is null where the call has none; `workspace` is
+  /// 16-byte aligned.
+  void launch(cudaStream_t stream, const std::byte* a, const std::byte* b, const std::byte* bias,
+              std::byte* out, std::byte* workspace) const;
+
+ private:
+  /// One per launch, since it holds the address of the bias.
+  CublasDescription describe(const std::byte* bias) const;
+
+  cublasLtHandle_t handle_;
+  LinearCall call_;
+  bool transposed_a_ = false;  ///< a is in memory as its transpose
+  bool transposed_b_ = false;
+  CublasLayout a_;
+  CublasLayout b_;
+  CublasLayout out_;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+};
+
+/// The products planned so far, of all devices. Shared by the ranks' threads; products stay where
+/// they are.
+class CublasProducts {
+ public:
+  /// For the current device; plans at the first call of its kind.
+  const CublasProduct& find(const LinearCall& call, bool aligned);
+
+ private:
+  using Key = std::tuple<int, bool, LinearCall::Pass, int64_t, int64_t, int64_t, WeightLayout, bool,
+                         bool, DType, DType>;
+
+  std::shared_mutex mutex_;
+  std::map<int, CublasHandle> handles_;  ///< by device
+  std::map<Key, CublasProduct> products_;
+};
+
+}  // namespace zerolab::cuda

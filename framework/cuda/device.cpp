@@ -1,0 +1,56 @@
+#include "framework/cuda/device.h"
+
+#include "framework/cuda/check.h"
+
+namespace zerolab::cuda {
+namespace {
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Why `cudaGetDeviceCount` found nothing.
+std::string reason_of(cudaError_t status) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) {
+    return "there is no NVIDIA driver";
+  }
+  if (status == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver is too old: got one for CUDA {}, expected {} or newer",
+                       version_text(driver), version_text(CUDART_VERSION));
+  }
+  if (status == cudaSuccess || status == cudaErrorNoDevice) {
+    return "there is an NVIDIA driver, but no device that it shows to this program (see nvidia-smi "
+           "and CUDA_VISIBLE_DEVICES)";
+  }
+  return fmt::format("the NVIDIA driver reports: {}", cudaGetErrorString(status));
+}
+
+}  // namespace
+
+Devices find_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();  // it has been told
+    return {{}, reason_of(status)};
+  }
+  int current = 0;
+  check(cudaGetDevice(&current), "asking for the current device");
+  Devices devices;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    size_t free = 0;
+    size_t total = 0;
+    check(cudaGetDeviceProperties(&properties, i), "asking for a device's properties");
+    check(cudaSetDevice(i), "choosing a device");
+    check(cudaMemGetInfo(&free, &total), "asking for a device's memory");
+    devices.found.push_back({properties.name, properties.major, properties.minor,
+                             static_cast<int64_t>(total), static_cast<int64_t>(free)});
+  }
+  check(cudaSetDevice(current), "choosing a device");
+  return devices;
+}
+
+}  // namespace zerolab::cuda

@@ -1,0 +1,89 @@
+#include "framework/core/rank_context.h"
+#include "framework/cuda/column_sums.h"
+#include "framework/cuda/cuda_backend.h"
+
+namespace zerolab {
+
+void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const Tensor& a,
+                                 const Tensor& b, const Tensor& bias, const Tensor& out) {
+  if (out.numel() == 0) {
+    return;
+  }
+  if (a.numel() == 0) {  // sums over nothing
+    if (!call.accumulate) {
+      fill(stream, out, 0.0);
+    }
+    if (bias.defined()) {
+      add(stream, out, bias, out);
+    }
+    return;
+  }
+  RankContext& context = out.context();
+  const CategoryScope scope(context, Category::kWorkspace);
+  const Tensor workspace =
+      Tensor::empty(context, Shape{(linear_workspace(call) + 3) / 4}, DType::kFloat32);
+  const bool aligned = cuda::are_aligned(a.raw(), b.raw(), bias.raw(), out.raw());
+  products_.find(call, aligned)
+      .launch(cuda::handle_of(stream), a.raw(), b.raw(), bias.raw(), out.raw(), workspace.raw());
+}
+
+void CudaBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                                 WeightLayout layout, const Tensor& bias, const Tensor& out) {
+  launch_product(stream,
+                 {.pass = LinearCall::Pass::kForward,
+                  .rows = x.shape().rows(),
+                  .in = x.shape().cols(),
+                  .out = out.shape().cols(),
+                  .layout = layout,
+                  .bias = bias.defined(),
+                  .accumulate = false,
+                  .dtype = x.dtype(),
+                  .out_dtype = out.dtype()},
+                 x, weight, bias, out);
+}
+
+void CudaBackend::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
+                                        WeightLayout layout, const Tensor& dx, bool accumulate) {
+  launch_product(stream,
+                 {.pass = LinearCall::Pass::kBackwardInput,
+                  .rows = dy.shape().rows(),
+                  .in = dx.shape().cols(),
+                  .out = dy.shape().cols(),
+                  .layout = layout,
+                  .bias = false,
+                  .accumulate = accumulate,
+                  .dtype = dy.dtype(),
+                  .out_dtype = dx.dtype()},
+                 dy, weight, Tensor(), dx);
+}
+
+void CudaBackend::linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
+                                         WeightLayout layout, const Tensor& dweight,
+                                         bool accumulate) {
+  const bool in_out = layout == WeightLayout::kInOut;
+  launch_product(stream,
+                 {.pass = LinearCall::Pass::kBackwardWeight,
+                  .rows = x.shape().rows(),
+                  .in = x.shape().cols(),
+                  .out = dy.shape().cols(),
+                  .layout = layout,
+                  .bias = false,
+                  .accumulate = accumulate,
+                  .dtype = x.dtype(),
+                  .out_dtype = dweight.dtype()},
+                 in_out ? x : dy, in_out ? dy : x, Tensor(), dweight);
+}
+
+int64_t CudaBackend::linear_workspace(const LinearCall& call) const {
+  return call.rows * call.in * call.out == 0 ? 0 : cuda::CublasProduct::workspace_bytes(call);
+}
+
+void CudaBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) {
+  const int64_t cols = out.numel();
+  cuda::with_device_types(x.dtype(), out.dtype(), [&]<typename T, typename Out>(T, Out) {
+    cuda::sum_columns(stream, cuda::Elements<T>{x.data<T>(), cols},
+                      cols == 0 ? 0 : x.numel() / cols, cols, out.data<Out>(), accumulate);
+  });
+}
+
+}  // namespace zerolab

@@ -1,0 +1,148 @@
+#include "framework/cuda/cuda_backend.h"
+#include "framework/cuda/map.h"
+
+namespace zerolab {
+namespace {
+
+constexpr int kMseThreads = 1024;
+
+/// One block per row. Which elements a thread adds depends on their columns alone.
+template <typename T>
+__global__ void log_sum_exp_kernel(const T* logits, int64_t cols, float* log_sum_exp) {
+  const T* row = logits + blockIdx.x * cols;
+  float largest = cuda::load(row[0]);
+  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
+    const float logit = cuda::load(row[j]);
+    largest = largest < logit ? logit : largest;
+  }
+  largest = cuda::block_max(largest);
+  float sum = 0.0F;
+  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
+    sum += expf(cuda::load(row[j]) - largest);
+  }
+  sum = cuda::block_sum(sum);
+  if (threadIdx.x == 0) {
+    log_sum_exp[blockIdx.x] = largest + logf(sum);
+  }
+}
+
+/// The mean of log_sum_exp - logit of the target, in fp64 and in row order. One block.
+template <typename T>
+__global__ void mean_loss_kernel(const T* logits, const int32_t* targets, const float* log_sum_exp,
+                                 int64_t rows, int64_t cols, float* loss, cuda::IndexCheck check) {
+  __shared__ float losses[cuda::kThreads];
+  double total = 0.0;
+  for (int64_t begin = 0; begin < rows; begin += cuda::kThreads) {
+    const int64_t i = begin + threadIdx.x;
+    const bool counts = i < rows && check.accepts(targets[i]);
+    losses[threadIdx.x] =
+        counts ? log_sum_exp[i] - cuda::load(logits[i * cols + targets[i]]) : 0.0F;
+    __syncthreads();
+    for (int k = 0; k < cuda::kThreads && threadIdx.x == 0; ++k) {
+      total += losses[k];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    *loss = static_cast<float>(total / static_cast<double>(rows));
+  }
+}
+
+template <typename T>
+struct CrossEntropyBackward {
+  const float* dloss;
+  const int32_t* targets;
+  const float* log_sum_exp;
+  T* logits;
+  int64_t rows;
+  int64_t cols;
+
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const float factor = *dloss / static_cast<float>(rows);
+    int64_t row = i / cols;
+    int64_t col = i - row * cols;
+    auto pack = cuda::load_pack<N>(logits + i);
+    for (int lane = 0; lane < N; ++lane) {
+      const float probability = expf(cuda::load(pack.lanes[lane]) - log_sum_exp[row]);
+      cuda::store(pack.lanes[lane], (probability - (col == targets[row] ? 1.0F : 0.0F)) * factor);
+      if (++col == cols) {  // a pack may go on in the next row
+        col = 0;
+        ++row;
+      }
+    }
+    cuda::store_pack(logits + i, pack);
+  }
+};
+
+/// One block.
+template <typename T>
+__global__ void mse_kernel(const T* prediction, const T* target, int64_t numel, float* loss) {
+  double sum = 0.0;
+  for (int64_t i = threadIdx.x; i < numel; i += blockDim.x) {
+    const double difference = cuda::load(prediction[i]) - cuda::load(target[i]);
+    sum += difference * difference;
+  }
+  sum = cuda::block_sum(sum);
+  if (threadIdx.x == 0) {
+    *loss = static_cast<float>(sum / static_cast<double>(numel));
+  }
+}
+
+struct MseBackward {
+  const float* dloss;
+  float two_over_numel;
+  __device__ float operator()(float prediction, float target) const {
+    return *dloss * two_over_numel * (prediction - target);
+  }
+};
+
+}  // namespace
+
+void CudaBackend::cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
+                                        const Tensor& log_sum_exp, const Tensor& loss) {
+  const int64_t rows = logits.shape().rows();
+  const int64_t cols = logits.shape().cols();
+  cuda::with_device_type(logits.dtype(), [&]<typename T>(T) {
+    if (rows > 0) {
+      cuda::launch(log_sum_exp_kernel<T>, dim3(static_cast<unsigned>(rows)), dim3(cuda::kThreads),
+                   0, cuda::handle_of(stream), logits.data<T>(), cols, log_sum_exp.data<float>());
+    }
+    const cuda::IndexCheck check{static_cast<cuda::CudaStream&>(stream).fault(), "cross_entropy",
+                                 "a target is outside the vocabulary", cols};
+    cuda::launch(mean_loss_kernel<T>, dim3(1), dim3(cuda::kThreads), 0, cuda::handle_of(stream),
+                 logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<float>(), rows, cols,
+                 loss.data<float>(), check);
+  });
+}
+
+void CudaBackend::cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
+                                         const Tensor& log_sum_exp, const Tensor& logits) {
+  cuda::with_device_type(logits.dtype(), [&]<typename T>(T) {
+    cuda::for_packs<cuda::kLanes<T>>(
+        cuda::handle_of(stream), logits.numel(), cuda::are_aligned(logits.raw()),
+        CrossEntropyBackward<T>{dloss.data<float>(), targets.data<int32_t>(),
+                                log_sum_exp.data<float>(), logits.data<T>(), logits.shape().rows(),
+                                logits.shape().cols()});
+  });
+}
+
+void CudaBackend::mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
+                              const Tensor& loss) {
+  cuda::with_device_type(prediction.dtype(), [&]<typename T>(T) {
+    cuda::launch(mse_kernel<T>, dim3(1), dim3(kMseThreads), 0, cuda::handle_of(stream),
+                 prediction.data<T>(), target.data<T>(), prediction.numel(), loss.data<float>());
+  });
+}
+
+void CudaBackend::mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
+                               const Tensor& target, const Tensor& dprediction, bool accumulate) {
+  const int64_t numel = prediction.numel();
+  cuda::with_device_type(prediction.dtype(), [&]<typename T>(T) {
+    cuda::map(
+        stream, prediction.data<T>(), target.data<T>(), dprediction.data<T>(), numel, accumulate,
+        MseBackward{dloss.data<float>(), static_cast<float>(2.0 / static_cast<double>(numel))});
+  });
+}
+
+}  // namespace zerolab
