@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "cuda_sim/device_array.h"
@@ -124,6 +125,19 @@ TEST(CudaSimStreams, ADestroyedStreamFinishesItsWork) {
   cuda::check(cudaStreamDestroy(stream), "destroying");
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorInvalidResourceHandle);
   cuda::check(cudaDeviceSynchronize(), "waiting");
+  EXPECT_EQ(x.values()[0], 1);
+}
+
+TEST(CudaSimStreams, EachHostThreadHasAStreamOfItsOwn) {
+  reset(10);
+  const DeviceArray<int> x({0}), y({0});
+  launch(times_ten_plus, 1, 1, 0, cudaStreamPerThread, x.data(), 1);
+  std::thread([&] {
+    launch(times_ten_plus, 1, 1, 0, cudaStreamPerThread, y.data(), 2);
+    cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "waiting");
+  }).join();
+  EXPECT_EQ(y.values()[0], 2);
+  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "waiting");
   EXPECT_EQ(x.values()[0], 1);
 }
 
