@@ -17,6 +17,8 @@ namespace zerolab {
 
 /// Seeds the order in which a simulated device works; a real one has its own.
 void set_device_seed(uint64_t seed);
+/// Throws where a simulated device's memory was written outside its blocks.
+void check_device_memory();
 
 /// One rank on the device.
 struct CudaRank {
@@ -31,6 +33,7 @@ struct CudaRank {
   std::vector<std::byte> to_host(const Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.bytes());
     stream.synchronize();
+    check_device_memory();
     backend->copy_to_host(tensor, bytes);
     return bytes;
   }

@@ -4,5 +4,6 @@
 namespace zerolab {
 
 void set_device_seed(uint64_t seed) { cuda_sim::reset(seed); }
+void check_device_memory() { cuda_sim::check_memory(); }
 
 }  // namespace zerolab
