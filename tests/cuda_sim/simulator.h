@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-/// A test-only stand-in for the CUDA runtime (and cuBLASLt): the backend's unmodified sources run
+/// A test-only stand-in for the CUDA runtime (and cuBLASLt, NCCL): the backend's unmodified sources run
 /// on the host. Streams are queues that run lazily, only as far as a synchronisation demands, in a
 /// seeded random order that keeps stream order and event waits and nothing else; a block's threads
 /// run one after another, in a seeded order between two barriers. Correct code gives the same bits
