@@ -19,6 +19,11 @@ std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, boo
   return std::make_unique<cuda::CudaAllocator>(ledger, poison);
 }
 
+std::unique_ptr<RankStreams> CudaBackend::make_streams(StreamMode /*mode*/,
+                                                       uint64_t /*lazy_seed*/) const {
+  return std::make_unique<cuda::CudaStreams>();
+}
+
 void CudaBackend::bind_thread(int /*threads*/) const {
   cuda::check(cudaSetDevice(device_), "choosing a device");
 }
@@ -37,6 +42,16 @@ void CudaBackend::copy_to_host(const Tensor& source, std::span<std::byte> out) {
                               cudaStreamPerThread),
               "copying to the host");
   cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "copying to the host");
+}
+
+void CudaBackend::copy_at_once(std::span<const std::byte> source, std::byte* out) {
+  if (source.empty()) {
+    return;
+  }
+  cuda::check(cudaMemcpyAsync(out, source.data(), source.size(), cudaMemcpyDeviceToDevice,
+                              cudaStreamPerThread),
+              "copying between ranks");
+  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "copying between ranks");
 }
 
 }  // namespace zerolab

@@ -14,6 +14,7 @@ class CudaBackend final : public Backend {
 
   // --- device ---
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override;
+  std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override;
   void bind_thread(int threads) const override;
   void copy_from_host(Stream& stream, std::span<const std::byte> source,
                       const Tensor& out) override;
@@ -91,6 +92,7 @@ class CudaBackend final : public Backend {
                            int64_t base_index, const Tensor& statistics) override;
 
   // --- collectives ---
+  void copy_at_once(std::span<const std::byte> source, std::byte* out) override;
   void reduce_in_order(std::span<const std::byte* const> sources, DType dtype, double divisor,
                        std::span<std::byte> out) override;
 

@@ -80,6 +80,21 @@ void CudaStream::synchronize() {
   rethrow(*fault_);
 }
 
+void CudaStream::run_on_host(std::function<void()> work) {
+  synchronize();
+  work();
+}
+
+Stream& CudaStreams::communication() {
+  if (communication_ == nullptr) {
+    int lowest = 0;
+    int highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities");
+    communication_ = std::make_unique<CudaStream>(highest);
+  }
+  return *communication_;
+}
+
 void CudaStream::copy_from_host(std::span<const std::byte> source, std::byte* out) {
   while (!source.empty()) {
     Staging& staging = staging_[next_staging_++ % staging_.size()];

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -35,6 +36,8 @@ class CudaStream final : public Stream {
   Event record() override;
   void wait(const Event& event) override;
   void synchronize() override;
+  /// Waits for the stream, then runs `work` in the calling thread.
+  void run_on_host(std::function<void()> work) override;
   cudaStream_t handle() const { return stream_; }
 
   /// Copies to `out` on the device in stream order, through pinned memory of the stream's own: the
@@ -53,6 +56,17 @@ class CudaStream final : public Stream {
   std::shared_ptr<Fault> fault_;
   std::array<Staging, 8> staging_;  ///< used in turn
   size_t next_staging_ = 0;
+};
+
+/// A rank's streams. Communication has the device's highest priority: it is what others wait for.
+class CudaStreams final : public RankStreams {
+ public:
+  Stream& compute() override { return compute_; }
+  Stream& communication() override;
+
+ private:
+  CudaStream compute_;
+  std::unique_ptr<CudaStream> communication_;
 };
 
 inline cudaStream_t handle_of(Stream& stream) { return static_cast<CudaStream&>(stream).handle(); }

@@ -5,17 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "framework/cuda/check.h"
+
 #ifdef __CUDACC__
 
 namespace zerolab::cuda {
 
 /// Launches `kernel` on `stream`, with `shared_bytes` of dynamic shared memory a block; throws what
-/// the launch itself reports (see check.h). The one place where a kernel is launched: a simulator
+/// the launch itself reports. The one place where a kernel is launched: a simulator
 /// of the device stands in for it in tests.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), "launching a kernel");
 }
 
 /// The block's dynamic shared memory, 16-byte aligned.

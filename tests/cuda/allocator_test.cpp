@@ -4,6 +4,7 @@
 #include <random>
 
 #include "framework/core/error.h"
+#include "framework/cuda/cuda_stream.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "framework/cuda/backend.h"
-#include "framework/cuda/cuda_stream.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {
@@ -21,7 +20,7 @@ void set_device_seed(uint64_t seed);
 
 /// One rank on the device.
 struct CudaRank {
-  CudaRank() : backend(make_cuda_backend()), context({}, *backend) {}
+  CudaRank() : backend(make_cuda_backend()), context({.poison = true}, *backend) {}
 
   Tensor from_host(const Shape& shape, DType dtype, std::span<const std::byte> bytes) {
     const Tensor out = Tensor::empty(context, shape, dtype);
@@ -38,7 +37,7 @@ struct CudaRank {
 
   std::unique_ptr<Backend> backend;
   RankContext context;
-  cuda::CudaStream stream;
+  Stream& stream = context.compute();
 };
 
 /// One tensor, on the plain backend and on the device.
@@ -75,8 +74,7 @@ struct Both {
   template <typename Body>
   void run(Body&& body) {
     body(*plain.backend, plain.context.compute(), [](const Twin& twin) { return twin.plain; });
-    body(*cuda.backend, static_cast<Stream&>(cuda.stream),
-         [](const Twin& twin) { return twin.cuda; });
+    body(*cuda.backend, cuda.stream, [](const Twin& twin) { return twin.cuda; });
   }
   /// What the device computed, as a tensor of the plain rank.
   Tensor computed(const Twin& twin) {

@@ -1,121 +1,109 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
-#include "tests/cuda/compare.h"
+#include "tests/cuda/both.h"
 
 namespace zerolab {
 namespace {
 
-constexpr float kTolerance = 1e-5F;
-
-class CudaLayerNorm : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, CudaLayerNorm, kDeviceTypes, type_name);
+constexpr double kRelative = 1e-5;
+constexpr double kAbsolute = 2e-5;
 
 template <typename Body>
 void for_sizes(Body&& body) {
   for (const int64_t rows : {1, 33, 130}) {
     for (const int64_t cols : {1, 13, 768}) {
-      SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(cols) + " cols");
+      SCOPED_TRACE(fmt::format("{} rows, {} cols", rows, cols));
       body(rows, cols);
     }
   }
 }
 
-/// Those of any rows: the backward takes them as they are given.
-Tensor mean_of(Side& side, int64_t rows) {
-  return side.statistics(Shape{rows}, random_numbers(rows, 11, 0.1F));
-}
-Tensor rstd_of(Side& side, int64_t rows) {
-  std::vector<float> values = random_numbers(rows, 12, 0.1F);
-  for (float& value : values) {
-    value += 1.0F;
-  }
-  return side.statistics(Shape{rows}, values);
-}
+class CudaLayerNormKernels : public CudaKernels {
+ protected:
+  /// Those of other rows do as well: the backward takes them as they are given.
+  Twin mean_of(int64_t rows) { return both.normal(Shape{rows}, DType::kFloat32, "mean"); }
+  Twin rstd_of(int64_t rows) { return both.normal(Shape{rows}, DType::kFloat32, "rstd"); }
+};
+INSTANTIATE_TEST_SUITE_P(, CudaLayerNormKernels, all_cases(), name_of_case);
 
-TEST_P(CudaLayerNorm, ForwardIsPlains) {
+TEST_P(CudaLayerNormKernels, ForwardIsPlains) {
   for_sizes([&](int64_t rows, int64_t cols) {
     for (const bool has_bias : {false, true}) {
-      compare(
-          GetParam(),
-          [&](Side& side) {
-            const Tensor x = side.random(Shape{rows, cols}, 1, 3.0F);
-            const Tensor weight = side.random(Shape{cols}, 2);
-            const Tensor bias = has_bias ? side.random(Shape{cols}, 3) : Tensor();
-            const Tensor out = side.random(Shape{rows, cols}, 4);
-            const Tensor mean = side.statistics(Shape{rows}, random_numbers(rows, 5));
-            const Tensor rstd = side.statistics(Shape{rows}, random_numbers(rows, 6));
-            side.backend().layer_norm_forward(side.stream(), x, weight, bias, 1e-5, out, mean,
-                                              rstd);
-            return std::vector<Tensor>{out, mean, rstd};
-          },
-          kTolerance);
+      const Twin x = both.normal(Shape{rows, cols}, dtype, "x");
+      const Twin weight = both.normal(Shape{cols}, dtype, "weight");
+      const Twin bias = has_bias ? both.normal(Shape{cols}, dtype, "bias") : Twin{};
+      const Twin out = both.empty(Shape{rows, cols}, dtype);
+      const Twin mean = both.empty(Shape{rows}, DType::kFloat32);
+      const Twin rstd = both.empty(Shape{rows}, DType::kFloat32);
+      both.run([&](Backend& backend, Stream& stream, auto on) {
+        backend.layer_norm_forward(stream, on(x), on(weight), on(bias), 1e-5, on(out), on(mean),
+                                   on(rstd));
+      });
+      both.expect_close(out, kRelative, kAbsolute);
+      both.expect_close(mean, kRelative, 1e-6);
+      both.expect_close(rstd, kRelative, 0.0);
     }
   });
 }
 
-TEST(CudaLayerNorm, FarFromZeroTheVarianceIsStillRight) {
-  compare(
-      DType::kFloat32,
-      [&](Side& side) {
-        std::vector<float> values = random_numbers(768, 1);
-        for (float& value : values) {
-          value += 1000.0F;
-        }
-        const Tensor x = side.tensor(Shape{1, 768}, values, DType::kFloat32);
-        const Tensor weight = side.random(Shape{768}, 2);
-        const Tensor out = side.random(Shape{1, 768}, 3);
-        const Tensor mean = side.statistics(Shape{1}, {0});
-        const Tensor rstd = side.statistics(Shape{1}, {0});
-        side.backend().layer_norm_forward(side.stream(), x, weight, Tensor(), 1e-5, out, mean,
-                                          rstd);
-        return std::vector<Tensor>{mean, rstd};
-      },
-      kTolerance);
+// A mean of squares less the square of the mean would lose the variance here.
+TEST(CudaLayerNorm, VarianceIsExactFarFromZero) {
+  Both both;
+  const Twin x = both.of<float>(Shape{1, 4}, {4096.0F, 4097.0F, 4098.0F, 4099.0F});
+  const Twin weight = both.of<float>(Shape{4}, {1, 1, 1, 1});
+  const Twin out = both.empty(Shape{1, 4}, DType::kFloat32);
+  const Twin mean = both.empty(Shape{1}, DType::kFloat32);
+  const Twin rstd = both.empty(Shape{1}, DType::kFloat32);
+  both.run([&](Backend& backend, Stream& stream, auto on) {
+    backend.layer_norm_forward(stream, on(x), on(weight), Tensor(), 0.0, on(out), on(mean),
+                               on(rstd));
+  });
+  EXPECT_EQ(both.plain.numbers(both.computed(mean)), std::vector<double>{4097.5});
+  both.expect_close(rstd, 1e-6, 0.0);
 }
 
-TEST_P(CudaLayerNorm, BackwardInputIsPlains) {
+TEST_P(CudaLayerNormKernels, BackwardInputIsPlains) {
   for_sizes([&](int64_t rows, int64_t cols) {
-    for (const bool accumulate : {false, true}) {
-      compare(
-          GetParam(),
-          [&](Side& side) {
-            const Tensor x = side.random(Shape{rows, cols}, 1);
-            const Tensor weight = side.random(Shape{cols}, 2);
-            const Tensor dy = side.random(Shape{rows, cols}, 3);
-            const Tensor dx = side.random(Shape{rows, cols}, 4);
-            side.backend().layer_norm_backward_input(side.stream(), x, weight, mean_of(side, rows),
-                                                     rstd_of(side, rows), dy, dx, accumulate);
-            return std::vector<Tensor>{dx};
-          },
-          kTolerance);
-    }
+    const Twin x = both.normal(Shape{rows, cols}, dtype, "x");
+    const Twin weight = both.normal(Shape{cols}, dtype, "weight");
+    const Twin mean = mean_of(rows);
+    const Twin rstd = rstd_of(rows);
+    const Twin dy = both.normal(Shape{rows, cols}, dtype, "dy");
+    const Twin dx = both.empty(Shape{rows, cols}, dtype);
+    const Twin more = both.normal(Shape{rows, cols}, dtype, "more");
+    both.run([&](Backend& backend, Stream& stream, auto on) {
+      backend.layer_norm_backward_input(stream, on(x), on(weight), on(mean), on(rstd), on(dy),
+                                        on(dx), false);
+      backend.layer_norm_backward_input(stream, on(x), on(weight), on(mean), on(rstd), on(dy),
+                                        on(more), true);
+    });
+    both.expect_close(dx, kRelative, kAbsolute);
+    both.expect_close(more, kRelative, kAbsolute);
   });
 }
 
-TEST_P(CudaLayerNorm, BackwardParametersIsPlains) {
+TEST_P(CudaLayerNormKernels, BackwardParametersIsPlains) {
   for_sizes([&](int64_t rows, int64_t cols) {
-    for (const bool wide : {false, true}) {
-      compare(
-          GetParam(),
-          [&](Side& side) {
-            const Tensor x = side.random(Shape{rows, cols}, 1);
-            const Tensor dy = side.random(Shape{rows, cols}, 2);
-            const Tensor mean = mean_of(side, rows);
-            const Tensor rstd = rstd_of(side, rows);
-            const Tensor dweight = side.gradient(Shape{cols}, 3, wide);
-            const Tensor dbias = side.gradient(Shape{cols}, 4, wide);
-            const Tensor dbias_alone = side.gradient(Shape{cols}, 5, wide);
-            Backend& backend = side.backend();
-            backend.layer_norm_backward_parameters(side.stream(), x, mean, rstd, dy, dweight, true,
-                                                   dbias, false);
-            backend.layer_norm_backward_parameters(side.stream(), x, mean, rstd, dy, Tensor(),
-                                                   false, dbias_alone, true);
-            return std::vector<Tensor>{dweight, dbias, dbias_alone};
-          },
-          kTolerance);
+    for (const DType gradient : {dtype, DType::kFloat32}) {
+      const Twin x = both.normal(Shape{rows, cols}, dtype, "x");
+      const Twin mean = mean_of(rows);
+      const Twin rstd = rstd_of(rows);
+      const Twin dy = both.normal(Shape{rows, cols}, dtype, "dy");
+      const Twin dweight = both.normal(Shape{cols}, gradient, "dweight");
+      const Twin dbias = both.empty(Shape{cols}, gradient);
+      const Twin dbias_alone = both.normal(Shape{cols}, gradient, "dbias");
+      both.run([&](Backend& backend, Stream& stream, auto on) {
+        backend.layer_norm_backward_parameters(stream, on(x), on(mean), on(rstd), on(dy),
+                                               on(dweight), true, on(dbias), false);
+        backend.layer_norm_backward_parameters(stream, on(x), on(mean), on(rstd), on(dy), Tensor(),
+                                               false, on(dbias_alone), true);
+      });
+      both.expect_close(dweight, kRelative, 1e-4);
+      both.expect_close(dbias, kRelative, 1e-4);
+      both.expect_close(dbias_alone, kRelative, 1e-4);
     }
   });
 }

@@ -1,20 +1,18 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "framework/cuda/cuda_backend.h"
 #include "framework/meta/backend.h"
-#include "tests/cuda/compare.h"
+#include "tests/cuda/both.h"
 
 namespace zerolab {
 namespace {
 
-constexpr float kTolerance = 1e-5F;
-
-class CudaLinear : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, CudaLinear, kDeviceTypes, type_name);
+constexpr double kRelative = 1e-5;
+constexpr double kAbsolute = 1e-4;  // of sums of some hundred terms around 1
 
 struct Sizes {
   int64_t rows, in, out;
@@ -26,6 +24,8 @@ struct Case {
   WeightLayout layout;
   bool flag;  ///< bias, or accumulate
 
+  Shape x() const { return {sizes.rows, sizes.in}; }
+  Shape y() const { return {sizes.rows, sizes.out}; }
   Shape weight() const {
     return layout == WeightLayout::kInOut ? Shape{sizes.in, sizes.out} : Shape{sizes.out, sizes.in};
   }
@@ -36,115 +36,113 @@ void for_cases(Body&& body) {
   for (const Sizes& sizes : kSizes) {
     for (const WeightLayout layout : {WeightLayout::kInOut, WeightLayout::kOutIn}) {
       for (const bool flag : {false, true}) {
-        SCOPED_TRACE(std::to_string(sizes.rows) + " rows, " + std::to_string(sizes.in) + " in, " +
-                     std::to_string(sizes.out) + " out, layout " +
-                     std::to_string(static_cast<int>(layout)) + ", " + std::to_string(flag));
+        SCOPED_TRACE(fmt::format("{} rows, {} in, {} out, layout {}, {}", sizes.rows, sizes.in,
+                                 sizes.out, static_cast<int>(layout), flag));
         body(Case{sizes, layout, flag});
       }
     }
   }
 }
 
-TEST_P(CudaLinear, ForwardIsPlains) {
+class CudaLinearKernels : public CudaKernels {};
+INSTANTIATE_TEST_SUITE_P(, CudaLinearKernels, all_cases(), name_of_case);
+
+TEST_P(CudaLinearKernels, ForwardIsPlains) {
   for_cases([&](const Case& c) {
-    compare(
-        GetParam(),
-        [&](Side& side) {
-          const Tensor x = side.random(Shape{c.sizes.rows, c.sizes.in}, 1);
-          const Tensor weight = side.random(c.weight(), 2);
-          const Tensor bias = c.flag ? side.random(Shape{c.sizes.out}, 3) : Tensor();
-          const Tensor out = side.random(Shape{c.sizes.rows, c.sizes.out}, 4);
-          side.backend().linear_forward(side.stream(), x, weight, c.layout, bias, out);
-          return std::vector<Tensor>{out};
-        },
-        kTolerance);
+    const Twin x = both.normal(c.x(), dtype, "x");
+    const Twin weight = both.normal(c.weight(), dtype, "weight");
+    const Twin bias = c.flag ? both.normal(Shape{c.sizes.out}, dtype, "bias") : Twin{};
+    const Twin out = both.empty(c.y(), dtype);
+    both.run([&](Backend& backend, Stream& stream, auto on) {
+      backend.linear_forward(stream, on(x), on(weight), c.layout, on(bias), on(out));
+    });
+    both.expect_close(out, kRelative, kAbsolute);
   });
 }
 
-TEST_P(CudaLinear, BackwardInputIsPlains) {
+TEST_P(CudaLinearKernels, BackwardInputIsPlains) {
   for_cases([&](const Case& c) {
-    compare(
-        GetParam(),
-        [&](Side& side) {
-          const Tensor dy = side.random(Shape{c.sizes.rows, c.sizes.out}, 1);
-          const Tensor weight = side.random(c.weight(), 2);
-          const Tensor dx = side.random(Shape{c.sizes.rows, c.sizes.in}, 3);
-          side.backend().linear_backward_input(side.stream(), dy, weight, c.layout, dx, c.flag);
-          return std::vector<Tensor>{dx};
-        },
-        kTolerance);
+    const Twin dy = both.normal(c.y(), dtype, "dy");
+    const Twin weight = both.normal(c.weight(), dtype, "weight");
+    const Twin dx = both.normal(c.x(), dtype, "dx");
+    both.run([&](Backend& backend, Stream& stream, auto on) {
+      backend.linear_backward_input(stream, on(dy), on(weight), c.layout, on(dx), c.flag);
+    });
+    both.expect_close(dx, kRelative, kAbsolute);
   });
 }
 
-TEST_P(CudaLinear, BackwardWeightIsPlains) {
-  for (const bool wide : {false, true}) {
+TEST_P(CudaLinearKernels, BackwardWeightIsPlains) {
+  for (const DType gradient : {dtype, DType::kFloat32}) {
     for_cases([&](const Case& c) {
-      compare(
-          GetParam(),
-          [&](Side& side) {
-            const Tensor x = side.random(Shape{c.sizes.rows, c.sizes.in}, 1);
-            const Tensor dy = side.random(Shape{c.sizes.rows, c.sizes.out}, 2);
-            const Tensor dweight = side.gradient(c.weight(), 3, wide);
-            side.backend().linear_backward_weight(side.stream(), x, dy, c.layout, dweight, c.flag);
-            return std::vector<Tensor>{dweight};
-          },
-          kTolerance);
+      const Twin x = both.normal(c.x(), dtype, "x");
+      const Twin dy = both.normal(c.y(), dtype, "dy");
+      const Twin dweight = both.normal(c.weight(), gradient, "dweight");
+      both.run([&](Backend& backend, Stream& stream, auto on) {
+        backend.linear_backward_weight(stream, on(x), on(dy), c.layout, on(dweight), c.flag);
+      });
+      both.expect_close(dweight, kRelative, kAbsolute);
     });
   }
 }
 
 // Parameters and their gradients are views of flat buffers that may begin at any element.
-TEST_P(CudaLinear, MatricesMayBeginAtAnyElement) {
-  compare(
-      GetParam(),
-      [&](Side& side) {
-        const Tensor x = side.random(Shape{33, 16}, 1);
-        const Tensor weight = side.random(Shape{16 * 8 + 1}, 2).range(1, 128).view(Shape{16, 8});
-        const Tensor bias = side.random(Shape{11}, 3).range(3, 8);
-        const Tensor out = side.random(Shape{33, 8}, 4);
-        side.backend().linear_forward(side.stream(), x, weight, WeightLayout::kInOut, bias, out);
-        return std::vector<Tensor>{out};
-      },
-      kTolerance);
+TEST_P(CudaLinearKernels, MatricesMayBeginAtAnyElement) {
+  const Twin x = both.normal(Shape{33, 16}, dtype, "x");
+  const Twin flat = both.normal(Shape{200}, dtype, "flat");
+  const Twin weight = {flat.plain.range(1, 128).view(Shape{16, 8}),
+                       flat.cuda.range(1, 128).view(Shape{16, 8})};
+  const Twin bias = flat.range(131, 8);
+  const Twin out = both.empty(Shape{33, 8}, dtype);
+  both.run([&](Backend& backend, Stream& stream, auto on) {
+    backend.linear_forward(stream, on(x), on(weight), WeightLayout::kInOut, on(bias), on(out));
+  });
+  both.expect_close(out, kRelative, kAbsolute);
 }
 
-TEST_P(CudaLinear, SumsOverNothingAreZeroOrTheBias) {
-  Side side = Side::device(GetParam());
-  const Tensor nothing = side.random(Shape{0, 3}, 1);
-  const Tensor no_gradient = side.random(Shape{0, 2}, 1);
-  const Tensor dweight = side.tensor(Shape{3, 2}, {1, 2, 3, 4, 5, 6}, side.type);
-  side.backend().linear_backward_weight(side.stream(), nothing, no_gradient, WeightLayout::kInOut,
-                                        dweight, true);
-  EXPECT_EQ(values_of(dweight), (std::vector<float>{1, 2, 3, 4, 5, 6}));
-  side.backend().linear_backward_weight(side.stream(), nothing, no_gradient, WeightLayout::kInOut,
-                                        dweight, false);
-  EXPECT_EQ(values_of(dweight), std::vector<float>(6, 0.0F));
-
-  const Tensor out = side.random(Shape{2, 2}, 1);
-  side.backend().linear_forward(side.stream(), side.random(Shape{2, 0}, 1),
-                                side.random(Shape{0, 2}, 1), WeightLayout::kInOut,
-                                side.tensor(Shape{2}, {5, 7}, side.type), out);
-  EXPECT_EQ(values_of(out), (std::vector<float>{5, 7, 5, 7}));
+TEST_P(CudaLinearKernels, SumsOverNothingAreZeroOrTheBias) {
+  const Twin no_x = both.empty(Shape{0, 3}, dtype);
+  const Twin no_dy = both.empty(Shape{0, 2}, dtype);
+  const Twin kept = both.normal(Shape{3, 2}, dtype, "kept");
+  const Twin zero = both.normal(Shape{3, 2}, dtype, "zero");
+  const Twin x_of_none = both.empty(Shape{2, 0}, dtype);
+  const Twin weight_of_none = both.empty(Shape{0, 2}, dtype);
+  const Twin bias = both.normal(Shape{2}, dtype, "bias");
+  const Twin out = both.empty(Shape{2, 2}, dtype);
+  both.run([&](Backend& backend, Stream& stream, auto on) {
+    const WeightLayout layout = WeightLayout::kInOut;
+    backend.linear_backward_weight(stream, on(no_x), on(no_dy), layout, on(kept), true);
+    backend.linear_backward_weight(stream, on(no_x), on(no_dy), layout, on(zero), false);
+    backend.linear_forward(stream, on(x_of_none), on(weight_of_none), layout, on(bias), on(out));
+  });
+  both.expect_same_bits(kept);
+  both.expect_same_bits(zero);
+  const std::vector<double> expected = both.plain.numbers(bias.plain);
+  EXPECT_EQ(both.plain.numbers(both.computed(out)),
+            (std::vector<double>{expected[0], expected[1], expected[0], expected[1]}));
 }
 
 // A product that is rounded before it is added would be half of bf16's last place, and be lost.
 TEST(CudaLinear, AccumulationRoundsOnce) {
-  Side side = Side::device(DType::kBFloat16);
-  const Tensor x = side.tensor(Shape{2, 1}, {1, 1}, side.type);
-  const Tensor dy = side.tensor(Shape{2, 1}, {0x1p-8F, 0x1p-18F}, side.type);
-  const Tensor dweight = side.tensor(Shape{1, 1}, {1}, side.type);
-  side.backend().linear_backward_weight(side.stream(), x, dy, WeightLayout::kInOut, dweight, true);
-  EXPECT_EQ(values_of(dweight), std::vector<float>{1.0F + 0x1p-7F});
+  Both both;
+  const auto bf16 = [](float value) { return BFloat16(value); };
+  const Twin x = both.of<BFloat16>(Shape{2, 1}, {bf16(1), bf16(1)});
+  const Twin dy = both.of<BFloat16>(Shape{2, 1}, {bf16(0x1p-8F), bf16(0x1p-18F)});
+  const Twin dweight = both.of<BFloat16>(Shape{1, 1}, {bf16(1)});
+  both.run([&](Backend& backend, Stream& stream, auto on) {
+    backend.linear_backward_weight(stream, on(x), on(dy), WeightLayout::kInOut, on(dweight), true);
+  });
+  EXPECT_EQ(both.plain.numbers(both.computed(dweight)), std::vector<double>{1.0 + 0x1p-7});
 }
 
 TEST(CudaLinear, DryRunPredictsTheWorkspace) {
   const auto peak_of = [](std::unique_ptr<Backend> backend) {
-    Rank rank(std::move(backend), 1);
-    const Tensor x = Tensor::zeros(rank.context, Shape{33, 16}, DType::kFloat32);
-    const Tensor weight = Tensor::zeros(rank.context, Shape{16, 8}, DType::kFloat32);
-    const Tensor out = Tensor::zeros(rank.context, Shape{33, 8}, DType::kFloat32);
-    rank.backend->linear_forward(rank.stream(), x, weight, WeightLayout::kInOut, Tensor(), out);
-    return rank.context.ledger().snapshot().peak_of(Category::kWorkspace);
+    RankContext context({}, *backend);
+    const Tensor x = Tensor::zeros(context, Shape{33, 16}, DType::kFloat32);
+    const Tensor weight = Tensor::zeros(context, Shape{16, 8}, DType::kFloat32);
+    const Tensor out = Tensor::empty(context, Shape{33, 8}, DType::kFloat32);
+    backend->linear_forward(context.compute(), x, weight, WeightLayout::kInOut, Tensor(), out);
+    return context.ledger().snapshot().peak_of(Category::kWorkspace);
   };
   const std::unique_ptr<Backend> imitated = make_cuda_backend();
   const int64_t predicted = peak_of(make_meta_backend(*imitated));
@@ -152,34 +150,33 @@ TEST(CudaLinear, DryRunPredictsTheWorkspace) {
   EXPECT_GT(predicted, 0);
 }
 
-TEST_P(CudaLinear, SumRowsIsPlains) {
+TEST_P(CudaLinearKernels, SumRowsIsPlains) {
   for (const int64_t rows : {0, 1, 33, 64, 65, 1000}) {
     for (const int64_t cols : {1, 13, 300}) {
-      for (const bool wide : {false, true}) {
-        SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(cols) + " cols");
-        compare(
-            GetParam(),
-            [&](Side& side) {
-              const Tensor x = side.random(Shape{rows, cols}, 1);
-              const Tensor sums = side.gradient(Shape{cols}, 2, wide);
-              const Tensor more = side.gradient(Shape{cols}, 3, wide);
-              side.backend().sum_rows(side.stream(), x, sums, false);
-              side.backend().sum_rows(side.stream(), x, more, true);
-              return std::vector<Tensor>{sums, more};
-            },
-            kTolerance);
+      for (const DType gradient : {dtype, DType::kFloat32}) {
+        SCOPED_TRACE(fmt::format("{} rows, {} cols", rows, cols));
+        const Twin x = both.normal(Shape{rows, cols}, dtype, "x");
+        const Twin sums = both.empty(Shape{cols}, gradient);
+        const Twin more = both.normal(Shape{cols}, gradient, "more");
+        both.run([&](Backend& backend, Stream& stream, auto on) {
+          backend.sum_rows(stream, on(x), on(sums), false);
+          backend.sum_rows(stream, on(x), on(more), true);
+        });
+        both.expect_close(sums, kRelative, kAbsolute);
+        both.expect_close(more, kRelative, kAbsolute);
       }
     }
   }
 }
 
 TEST(CudaLinear, FewRowsAreAddedInTheirOrder) {
-  Side side = Side::device(DType::kFloat32);
-  const Tensor sums = side.random(Shape{1}, 1);
-  // In any other order, or in higher precision, the result would be another.
-  side.backend().sum_rows(side.stream(), side.tensor(Shape{4, 1}, {1, 1e8F, -1e8F, 1}, side.type),
-                          sums, false);
-  EXPECT_EQ(values_of(sums), std::vector<float>{1.0F});
+  Both both;
+  const Twin x = both.normal(Shape{64, 300}, DType::kFloat32, "x");
+  const Twin sums = both.empty(Shape{300}, DType::kFloat32);
+  both.run([&](Backend& backend, Stream& stream, auto on) {
+    backend.sum_rows(stream, on(x), on(sums), false);
+  });
+  both.expect_same_bits(sums);
 }
 
 }  // namespace
