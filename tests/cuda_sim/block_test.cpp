@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_sim/device_array.h"
+#include "cuda_sim/test_device.h"
 #include "framework/cuda/launch.h"
 
 namespace zerolab::cuda_sim {

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
+#include <type_traits>
 #include <vector>
 
 #include "cuda_sim/device.h"

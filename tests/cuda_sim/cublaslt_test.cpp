@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cuda_sim/device_array.h"
 #include "cuda_sim/simulator.h"
+#include "cuda_sim/test_device.h"
 #include "framework/core/half.h"
 
 namespace zerolab::cuda_sim {

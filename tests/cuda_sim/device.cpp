@@ -53,15 +53,17 @@ std::shared_ptr<Mark> Device::record(CUstream_st* stream) {
 
 cudaError_t Device::run_until(const Mark& mark) {
   const uint32_t others = random.below(3);  // in three: how often another stream gets on
+  auto progress = std::chrono::steady_clock::now();
   while (!mark.reached && sticky == cudaSuccess) {
-    step(random.below(3) < others ? random_busy_stream() : mark.stream);
+    advance(random.below(3) < others ? random_busy_stream() : mark.stream, progress);
   }
   return sticky;
 }
 
 cudaError_t Device::run_all() {
+  auto progress = std::chrono::steady_clock::now();
   for (CUstream_st* busy; sticky == cudaSuccess && (busy = random_busy_stream()) != nullptr;) {
-    step(busy);
+    advance(busy, progress);
   }
   return sticky;
 }
@@ -97,10 +99,29 @@ CUstream_st* Device::random_busy_stream() {
   return busy.empty() ? nullptr : busy[random.below(static_cast<uint32_t>(busy.size()))];
 }
 
-void Device::step(CUstream_st* stream) {
-  // A mark that is not reached is in its stream's queue, so that this ends at work that can run.
-  while (stream->operations.front().wait_for && !stream->operations.front().wait_for->reached) {
-    stream = stream->operations.front().wait_for->stream;
+void Device::advance(CUstream_st* stream, std::chrono::steady_clock::time_point& progress) {
+  if (step(stream)) {
+    progress = std::chrono::steady_clock::now();
+    return;
+  }
+  changed_.wait_for(mutex, std::chrono::milliseconds(1));
+  if (std::chrono::steady_clock::now() - progress > patience) {
+    break_down(cudaErrorLaunchTimeout, "a stream waits for what no host thread queues");
+  }
+}
+
+bool Device::step(CUstream_st* stream) {
+  // A mark that is not reached is in its stream's queue, so that this ends at work that can run;
+  // but collectives in different orders wait in a circle.
+  for (size_t hops = 0; stream != nullptr; ++hops) {
+    const std::shared_ptr<Mark>& mark = stream->operations.front().wait_for;
+    if (mark == nullptr || mark->reached) {
+      break;
+    }
+    stream = hops > streams.size() ? nullptr : mark->stream;
+  }
+  if (stream == nullptr) {
+    return false;
   }
   const Operation operation = std::move(stream->operations.front());
   stream->operations.pop_front();
@@ -114,6 +135,7 @@ void Device::step(CUstream_st* stream) {
   memory.close();
   host_thread().executes = false;
   forget_if_done(stream);
+  return true;
 }
 
 void set_seed(uint64_t seed) {

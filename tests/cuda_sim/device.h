@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -20,9 +21,10 @@ namespace zerolab::cuda_sim {
 
 inline constexpr size_t kMaxSharedBytes = 227 * 1024;  ///< a block's, of sm_90
 
-/// A point in a stream: reached when all that was queued before has run.
+/// A point in a stream: reached when all that was queued before has run. Or where several streams
+/// meet.
 struct Mark {
-  CUstream_st* stream = nullptr;
+  CUstream_st* stream = nullptr;  ///< its queue leads there; null: another host thread must queue
   bool reached = false;
   std::chrono::steady_clock::time_point time{};
 };
@@ -70,6 +72,9 @@ class Device {
   /// Deletes a destroyed stream that has run dry.
   void forget_if_done(CUstream_st* stream);
 
+  /// Tells host threads that wait for one another's work to look again.
+  void notify() { changed_.notify_all(); }
+
   /// The device is unusable from here on; every later call says `error`.
   cudaError_t break_down(cudaError_t error, std::string text);
 
@@ -79,6 +84,7 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
+  std::chrono::milliseconds patience{60'000};
   std::vector<std::unique_ptr<CUstream_st>> streams;  ///< the default stream first
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
   std::map<std::byte*, size_t> pinned;                         ///< host memory, with its bytes
@@ -86,9 +92,13 @@ class Device {
 
  private:
   Device();
-  /// Executes the next operation that `stream`, which has work, needs.
-  void step(CUstream_st* stream);
+  /// Executes the next operation that `stream`, which has work, needs; false if that is not queued.
+  bool step(CUstream_st* stream);
+  /// The same, or waits for another host thread to queue it, at most `patience` since `progress`.
+  void advance(CUstream_st* stream, std::chrono::steady_clock::time_point& progress);
   CUstream_st* random_busy_stream();
+
+  std::condition_variable_any changed_;
 };
 
 /// This host thread's state.

@@ -3,8 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "cuda_sim/device_array.h"
-#include "framework/cuda/cuda_stream.h"
+#include "cuda_sim/test_device.h"
 #include "framework/cuda/launch.h"
 
 namespace zerolab::cuda_sim {
@@ -17,7 +16,7 @@ __global__ void throwing() { throw std::runtime_error("illegal"); }
 
 TEST(CudaSimDevice, AFailedKernelBreaksTheDeviceDown) {
   reset(1);
-  cuda::CudaStream stream;
+  DeviceStream stream;
   launch(throwing, 1, 1, 0, stream.handle());  // the launch itself is fine
   EXPECT_THROW(
       {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_sim/device_array.h"
-#include "framework/cuda/cuda_stream.h"
+#include "cuda_sim/test_device.h"
 #include "framework/cuda/launch.h"
 
 namespace zerolab::cuda_sim {
@@ -112,7 +111,7 @@ TEST(CudaSimMemory, HasALimit) {
 
 TEST(CudaSimMemory, OnlyPinnedMemoryIsReadLate) {
   reset(6);
-  cuda::CudaStream stream;
+  DeviceStream stream;
   const DeviceArray<int> x(2);
   int pageable = 1;
   int* pinned = nullptr;

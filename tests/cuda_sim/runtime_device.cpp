@@ -120,6 +120,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     NAME(cudaErrorInvalidResourceHandle);
     NAME(cudaErrorIllegalAddress);
     NAME(cudaErrorLaunchFailure);
+    NAME(cudaErrorLaunchTimeout);
     NAME(cudaErrorNotReady);
     NAME(cudaErrorNotPermitted);
     NAME(cudaErrorNotSupported);
@@ -132,7 +133,8 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t error) {
   thread_local std::string text;
   text = zerolab::cuda_sim::last_error();
-  return error == cudaErrorLaunchFailure || error == cudaErrorIllegalAddress
+  return error == cudaErrorLaunchFailure || error == cudaErrorIllegalAddress ||
+                 error == cudaErrorLaunchTimeout
              ? text.c_str()
              : cudaGetErrorName(error);
 }

@@ -7,16 +7,16 @@
 #include <functional>
 #include <string>
 
-/// A test-only stand-in for the CUDA runtime (and cuBLASLt): the backend's unmodified sources run
-/// on the host. Streams are queues that run lazily, only as far as a synchronisation demands, in a
-/// seeded random order that keeps stream order and event waits and nothing else; a block's threads
-/// run one after another, in a seeded order between two barriers. Correct code gives the same bits
-/// under every seed; a missing event, synchronisation or barrier does not.
+/// A test-only stand-in for the CUDA runtime (and cuBLASLt, NCCL): the backend's unmodified sources
+/// run on the host. Streams are queues that run lazily, only as far as a synchronisation demands,
+/// in a seeded random order that keeps stream order and event waits and nothing else; a block's
+/// threads run one after another, in a seeded order between two barriers. Correct code gives the
+/// same bits under every seed; a missing event, synchronisation or barrier does not.
 ///
-/// The subset of CUDA: what simulated_*.cpp and device_functions.h define. Stricter than CUDA where
-/// that finds faults: streams are `cudaStreamNonBlocking`; `cudaFree` waits for nothing; all live
-/// threads of a block reach the same `__syncthreads`, and all lanes of a shuffle's mask the same
-/// shuffle.
+/// The subset of CUDA: what runtime_*.cpp, cublaslt.cpp, nccl.cpp and device_functions.h define.
+/// Stricter than CUDA where that finds faults: streams are `cudaStreamNonBlocking`; `cudaFree`
+/// waits for nothing; all live threads of a block reach the same `__syncthreads`, and all lanes of
+/// a shuffle's mask the same shuffle.
 namespace zerolab::cuda_sim {
 
 /// Seeds the order of streams, blocks and threads.

@@ -37,4 +37,32 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
+/// A stream of the simulated device, for tests.
+class DeviceStream {
+ public:
+  DeviceStream() {
+    cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+  }
+  ~DeviceStream() {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
+
+  cudaStream_t handle() const { return stream_; }
+  void synchronize() const { cuda::check(cudaStreamSynchronize(stream_), "work on a stream"); }
+  /// Later work here comes after what is on `other` now.
+  void wait_for(const DeviceStream& other) const {
+    cudaEvent_t event = nullptr;
+    cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+    cuda::check(cudaEventRecord(event, other.stream_), "recording");
+    cuda::check(cudaStreamWaitEvent(stream_, event, 0), "waiting");
+    cuda::check(cudaEventDestroy(event), "destroying an event");
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 }  // namespace zerolab::cuda_sim
