@@ -33,7 +33,6 @@ struct CudaRank {
   std::vector<std::byte> to_host(const Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.bytes());
     stream.synchronize();
-    check_device_memory();
     backend->copy_to_host(tensor, bytes);
     return bytes;
   }
@@ -56,6 +55,9 @@ struct Twin {
 /// A rank of the plain backend and one of the device, which do the same.
 struct Both {
   explicit Both(uint64_t seed = 0) { set_device_seed(seed); }
+  ~Both() { EXPECT_NO_THROW(check_device_memory()); }
+  Both(const Both&) = delete;
+  Both& operator=(const Both&) = delete;
 
   Twin twin(const Tensor& tensor) {
     const std::span bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
