@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   std::vector<int> stages = {0, 1, 2};
   CLI::Option* stages_option = compare->add_option("--stages", stages, "Stages to compare")
                                    ->delimiter(',')
+                                   ->allow_extra_args(false)
                                    ->check(CLI::Range(0, 2));
   bool variants = false;
   compare
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
       ->add_option("--precisions", precisions,
                    "Compare precisions instead, under the configuration's stage: fp32,bf16,fp16")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->excludes(stages_option)
       ->excludes("--variants");
