@@ -56,6 +56,46 @@ struct LinearCall {
   DType dtype;      ///< of both factors
   DType out_dtype;  ///< of the product
 
+  /// What the linear kernels below are called with, so that a dry run asks for the workspace of the
+  /// very call that the real run makes.
+  static LinearCall forward(const Tensor& x, WeightLayout layout, const Tensor& bias,
+                            const Tensor& out) {
+    return {Pass::kForward,
+            x.shape().rows(),
+            x.shape().cols(),
+            out.shape().cols(),
+            layout,
+            bias.defined(),
+            false,
+            x.dtype(),
+            out.dtype()};
+  }
+  static LinearCall backward_input(const Tensor& dy, WeightLayout layout, const Tensor& dx,
+                                   bool accumulate) {
+    return {Pass::kBackwardInput,
+            dy.shape().rows(),
+            dx.shape().cols(),
+            dy.shape().cols(),
+            layout,
+            false,
+            accumulate,
+            dy.dtype(),
+            dx.dtype()};
+  }
+  static LinearCall backward_weight(const Tensor& x, const Tensor& dy, WeightLayout layout,
+                                    const Tensor& dweight, bool accumulate) {
+    return {Pass::kBackwardWeight,
+            x.shape().rows(),
+            x.shape().cols(),
+            dy.shape().cols(),
+            layout,
+            false,
+            accumulate,
+            x.dtype(),
+            dweight.dtype()};
+  }
+  bool is_empty() const { return rows * in * out == 0; }
+
   bool operator==(const LinearCall&) const = default;
 };
 

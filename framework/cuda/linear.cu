@@ -30,30 +30,14 @@ void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const T
 void CudaBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                  WeightLayout layout, const Tensor& bias, const Tensor& out) {
   launch_product(stream,
-                 {.pass = LinearCall::Pass::kForward,
-                  .rows = x.shape().rows(),
-                  .in = x.shape().cols(),
-                  .out = out.shape().cols(),
-                  .layout = layout,
-                  .bias = bias.defined(),
-                  .accumulate = false,
-                  .dtype = x.dtype(),
-                  .out_dtype = out.dtype()},
+                 LinearCall::forward(x, layout, bias, out),
                  x, weight, bias, out);
 }
 
 void CudaBackend::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                         WeightLayout layout, const Tensor& dx, bool accumulate) {
   launch_product(stream,
-                 {.pass = LinearCall::Pass::kBackwardInput,
-                  .rows = dy.shape().rows(),
-                  .in = dx.shape().cols(),
-                  .out = dy.shape().cols(),
-                  .layout = layout,
-                  .bias = false,
-                  .accumulate = accumulate,
-                  .dtype = dy.dtype(),
-                  .out_dtype = dx.dtype()},
+                 LinearCall::backward_input(dy, layout, dx, accumulate),
                  dy, weight, Tensor(), dx);
 }
 
@@ -62,20 +46,12 @@ void CudaBackend::linear_backward_weight(Stream& stream, const Tensor& x, const 
                                          bool accumulate) {
   const bool in_out = layout == WeightLayout::kInOut;
   launch_product(stream,
-                 {.pass = LinearCall::Pass::kBackwardWeight,
-                  .rows = x.shape().rows(),
-                  .in = x.shape().cols(),
-                  .out = dy.shape().cols(),
-                  .layout = layout,
-                  .bias = false,
-                  .accumulate = accumulate,
-                  .dtype = x.dtype(),
-                  .out_dtype = dweight.dtype()},
+                 LinearCall::backward_weight(x, dy, layout, dweight, accumulate),
                  in_out ? x : dy, in_out ? dy : x, Tensor(), dweight);
 }
 
 int64_t CudaBackend::linear_workspace(const LinearCall& call) const {
-  return call.rows * call.in * call.out == 0 ? 0 : cuda::CublasProduct::workspace_bytes(call);
+  return call.is_empty() ? 0 : cuda::CublasProduct::workspace_bytes(call);
 }
 
 void CudaBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) {

@@ -39,21 +39,16 @@ class MetaBackend final : public Backend {
 
   void linear_forward(Stream&, const Tensor& x, const Tensor&, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override {
-    take_workspace(out.context(),
-                   {LinearCall::Pass::kForward, x.shape().rows(), x.shape().cols(),
-                    out.shape().cols(), layout, bias.defined(), false, x.dtype(), out.dtype()});
+    take_workspace(out.context(), LinearCall::forward(x, layout, bias, out));
   }
   void linear_backward_input(Stream&, const Tensor& dy, const Tensor&, WeightLayout layout,
                              const Tensor& dx, bool accumulate) override {
-    take_workspace(dx.context(),
-                   {LinearCall::Pass::kBackwardInput, dy.shape().rows(), dx.shape().cols(),
-                    dy.shape().cols(), layout, false, accumulate, dy.dtype(), dx.dtype()});
+    take_workspace(dx.context(), LinearCall::backward_input(dy, layout, dx, accumulate));
   }
   void linear_backward_weight(Stream&, const Tensor& x, const Tensor& dy, WeightLayout layout,
                               const Tensor& dweight, bool accumulate) override {
     take_workspace(dweight.context(),
-                   {LinearCall::Pass::kBackwardWeight, x.shape().rows(), x.shape().cols(),
-                    dy.shape().cols(), layout, false, accumulate, x.dtype(), dweight.dtype()});
+                   LinearCall::backward_weight(x, dy, layout, dweight, accumulate));
   }
   void sum_rows(Stream&, const Tensor&, const Tensor&, bool) override {}
 

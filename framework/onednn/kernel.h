@@ -32,7 +32,8 @@ auto with_type(DType dtype, Body&& body) {
     case DType::kFloat16:
       return body(Float16{});
     default:
-      fail("onednn", "this backend computes in fp32 only; got {}; use launch.backend = \"plain\"",
+      fail("onednn",
+           "this backend computes in fp32, bf16 and fp16; got {}; use launch.backend = \"plain\"",
            name_of(dtype));
   }
 }

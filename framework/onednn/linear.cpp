@@ -23,16 +23,8 @@ void OnednnBackend::launch_product(Stream& stream, const LinearCall& call, const
 
 void OnednnBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                    WeightLayout layout, const Tensor& bias, const Tensor& out) {
-  const LinearCall call = {.pass = LinearCall::Pass::kForward,
-                           .rows = x.shape().rows(),
-                           .in = x.shape().cols(),
-                           .out = out.shape().cols(),
-                           .layout = layout,
-                           .bias = bias.defined(),
-                           .accumulate = false,
-                           .dtype = x.dtype(),
-                           .out_dtype = out.dtype()};
-  if (call.rows * call.in * call.out == 0) {
+  const LinearCall call = LinearCall::forward(x, layout, bias, out);
+  if (call.is_empty()) {
     PlainBackend::linear_forward(stream, x, weight, layout, bias, out);
     return;
   }
@@ -41,16 +33,8 @@ void OnednnBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor
 
 void OnednnBackend::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                           WeightLayout layout, const Tensor& dx, bool accumulate) {
-  const LinearCall call = {.pass = LinearCall::Pass::kBackwardInput,
-                           .rows = dy.shape().rows(),
-                           .in = dx.shape().cols(),
-                           .out = dy.shape().cols(),
-                           .layout = layout,
-                           .bias = false,
-                           .accumulate = accumulate,
-                           .dtype = dy.dtype(),
-                           .out_dtype = dx.dtype()};
-  if (call.rows * call.in * call.out == 0) {
+  const LinearCall call = LinearCall::backward_input(dy, layout, dx, accumulate);
+  if (call.is_empty()) {
     PlainBackend::linear_backward_input(stream, dy, weight, layout, dx, accumulate);
     return;
   }
@@ -60,16 +44,8 @@ void OnednnBackend::linear_backward_input(Stream& stream, const Tensor& dy, cons
 void OnednnBackend::linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                                            WeightLayout layout, const Tensor& dweight,
                                            bool accumulate) {
-  const LinearCall call = {.pass = LinearCall::Pass::kBackwardWeight,
-                           .rows = x.shape().rows(),
-                           .in = x.shape().cols(),
-                           .out = dy.shape().cols(),
-                           .layout = layout,
-                           .bias = false,
-                           .accumulate = accumulate,
-                           .dtype = x.dtype(),
-                           .out_dtype = dweight.dtype()};
-  if (call.rows * call.in * call.out == 0) {
+  const LinearCall call = LinearCall::backward_weight(x, dy, layout, dweight, accumulate);
+  if (call.is_empty()) {
     PlainBackend::linear_backward_weight(stream, x, dy, layout, dweight, accumulate);
     return;
   }
@@ -78,7 +54,7 @@ void OnednnBackend::linear_backward_weight(Stream& stream, const Tensor& x, cons
 }
 
 int64_t OnednnBackend::linear_workspace(const LinearCall& call) const {
-  if (call.rows * call.in * call.out == 0 || call.dtype == DType::kFloat64) {
+  if (call.is_empty() || call.dtype == DType::kFloat64) {
     return 0;
   }
   return products_.find(call).workspace_bytes();

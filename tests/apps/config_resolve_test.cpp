@@ -7,31 +7,12 @@
 
 #include "apps/train_gpt/config.h"
 #include "framework/core/error.h"
+#include "tests/apps/configs.h"
 
 namespace zerolab::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Resolves the defaults with overrides; the data is a file that is there on every machine.
-RunConfig resolved(const std::vector<std::string>& overrides) {
-  RunConfig config;
-  apply_override(config, "data.path=/dev/null");
-  for (const std::string& assignment : overrides) {
-    apply_override(config, assignment);
-  }
-  resolve(config);
-  return config;
-}
-
-std::string error_of(const std::vector<std::string>& overrides) {
-  try {
-    resolved(overrides);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Batch {
   int64_t ranks, train, micro, accumulation;
@@ -74,49 +55,49 @@ TEST(ResolveBatch, AnyTwoGiveTheThird) {
 TEST(ResolveBatch, RefusesWhatIsNotExactWithTheNumbers) {
   const std::string at = "[config] --set train.train_batch_size: train.train_batch_size ";
   EXPECT_EQ(
-      error_of(overrides_of({4, 50, 4, 0})),
+      error_with(overrides_of({4, 50, 4, 0})),
       at + "does not divide; got 50, expected a multiple of micro_batch_size 4 x ranks 4 = 16; "
            "try 48");
   EXPECT_EQ(
-      error_of(overrides_of({4, 10, 4, 0})),
+      error_with(overrides_of({4, 10, 4, 0})),
       at + "does not divide; got 10, expected a multiple of micro_batch_size 4 x ranks 4 = 16; "
            "try 16");
-  EXPECT_EQ(error_of(overrides_of({4, 50, 0, 3})),
+  EXPECT_EQ(error_with(overrides_of({4, 50, 0, 3})),
             at + "does not divide; got 50, expected a multiple of gradient_accumulation_steps 3 x "
                  "ranks 4 = 12; try 48");
-  EXPECT_EQ(error_of(overrides_of({3, 10, 0, 0})),
+  EXPECT_EQ(error_with(overrides_of({3, 10, 0, 0})),
             at + "does not divide; got 10, expected a multiple of gradient_accumulation_steps 1 x "
                  "ranks 3 = 3; try 9");
-  EXPECT_EQ(error_of(overrides_of({4, 48, 4, 2})),
+  EXPECT_EQ(error_with(overrides_of({4, 48, 4, 2})),
             at + "contradicts its factors; got 48, expected micro_batch_size 4 x "
                  "gradient_accumulation_steps 2 x ranks 4 = 32; leave one of them out");
 }
 
 TEST(Resolve, RefusesSectionsThatContradictEachOther) {
   EXPECT_EQ(
-      error_of({"model.n_embd=100", "model.n_head=3"}),
+      error_with({"model.n_embd=100", "model.n_head=3"}),
       "[config] --set model.n_embd: model.n_embd does not divide into heads; got 100, expected "
       "a multiple of n_head 3");
   EXPECT_EQ(
-      error_of({"schedule.warmup_steps=200"}),
+      error_with({"schedule.warmup_steps=200"}),
       "[config] --set schedule.warmup_steps: schedule.warmup_steps; got 200, expected at most "
       "run.steps 100");
-  EXPECT_EQ(error_of({"run.steps=5", "schedule.warmup_steps=5"}), "no error");
+  EXPECT_EQ(error_with({"run.steps=5", "schedule.warmup_steps=5"}), "no error");
   EXPECT_EQ(
-      error_of({"schedule.name=cosine", "schedule.min_lr=0.1"}),
+      error_with({"schedule.name=cosine", "schedule.min_lr=0.1"}),
       "[config] --set schedule.min_lr: schedule.min_lr; got 0.1, expected at most optimizer.lr "
       "0.001");
-  EXPECT_EQ(error_of({"run.eval_every=10", "data.val_fraction=0"}),
+  EXPECT_EQ(error_with({"run.eval_every=10", "data.val_fraction=0"}),
             "[config] --set run.eval_every: run.eval_every needs a validation split; got "
             "data.val_fraction 0, expected > 0");
-  EXPECT_EQ(error_of({"optimizer.momentum=0.9"}),
+  EXPECT_EQ(error_with({"optimizer.momentum=0.9"}),
             "[config] --set optimizer.momentum: optimizer.momentum is sgd's; got 0.9 with adamw, "
             "expected 0; adamw has betas");
-  EXPECT_EQ(error_of({"optimizer.momentum=0.9", "optimizer.name=sgd"}), "no error");
-  EXPECT_EQ(error_of({"run.name=a/b"}),
+  EXPECT_EQ(error_with({"optimizer.momentum=0.9", "optimizer.name=sgd"}), "no error");
+  EXPECT_EQ(error_with({"run.name=a/b"}),
             "[config] --set run.name: run.name; got \"a/b\", expected the name of one folder");
   EXPECT_EQ(
-      error_of({"data.path=[]"}),
+      error_with({"data.path=[]"}),
       "[config] --set data.path: data.path is not set; expected text files or .bin shards; try "
       "--set data.path=FILE");
 }

@@ -5,22 +5,10 @@
 
 #include "apps/train_gpt/config.h"
 #include "framework/core/error.h"
+#include "tests/apps/configs.h"
 
 namespace zerolab::app {
 namespace {
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-std::string parse_error(const std::string& text) {
-  return error_of([&] { parse_config(text, "demo.toml"); });
-}
 
 constexpr const char* kTwoSwitches = R"([zero]
 stage = 0

@@ -2,32 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/error.h"
+#include "tests/apps/configs.h"
 
 namespace zerolab::app {
 namespace {
 
-RunConfig resolved(std::vector<std::string> overrides) {
-  RunConfig config;
-  overrides.emplace_back("data.path=/dev/null");
-  for (const std::string& assignment : overrides) {
-    apply_override(config, assignment);
-  }
-  resolve(config);
-  return config;
-}
-
 zero::EngineOptions options_of(const std::vector<std::string>& overrides) {
   return engine_options(resolved(overrides));
-}
-
-std::string error_of(const std::vector<std::string>& overrides) {
-  try {
-    resolved(overrides);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(EngineOptions, FollowTheConfiguration) {
@@ -88,11 +69,11 @@ TEST(EngineOptions, PrecisionDecidesTypesAndLossScale) {
 }
 
 TEST(EngineOptions, RefusesALossScaleThatCannotWork) {
-  EXPECT_EQ(error_of({"loss_scale.mode=dynamic"}),
+  EXPECT_EQ(error_with({"loss_scale.mode=dynamic"}),
             "[config] --set loss_scale.mode: loss_scale.mode; got \"dynamic\" with train.precision "
             "\"fp32\", expected \"static\" or \"auto\": an overflow in fp32 is a fault that a "
             "smaller scale would hide");
-  EXPECT_EQ(error_of({"train.precision=fp16", "loss_scale.initial=2", "loss_scale.min=4"}),
+  EXPECT_EQ(error_with({"train.precision=fp16", "loss_scale.initial=2", "loss_scale.min=4"}),
             "[config] --set loss_scale.min: loss_scale.min; got 4, expected at most initial 2");
 }
 
@@ -109,17 +90,17 @@ TEST(EngineOptions, WhatTheEngineRefusesIsToldWithItsPlace) {
                  "\"bucketed\" is refused: there each bucket is gathered at once; set zero.layout "
                  "= \"contiguous\" or drop it");
   }
-  EXPECT_EQ(error_of({"zero.gradient_predivide_factor=2", "zero.stage=1"})
+  EXPECT_EQ(error_with({"zero.gradient_predivide_factor=2", "zero.stage=1"})
                 .rfind("[config] --set zero.gradient_predivide_factor: [zero] ", 0),
             0u);
-  EXPECT_EQ(error_of({"zero.prescale_gradients=true", "zero.gradient_predivide_factor=2",
-                      "zero.reduce_scatter=false"})
+  EXPECT_EQ(error_with({"zero.prescale_gradients=true", "zero.gradient_predivide_factor=2",
+                        "zero.reduce_scatter=false"})
                 .rfind("[config] --set zero.prescale_gradients: [zero] ", 0),
             0u);
-  EXPECT_EQ(error_of({"zero.gradient_accumulation_dtype=bf16", "train.precision=fp16"})
+  EXPECT_EQ(error_with({"zero.gradient_accumulation_dtype=bf16", "train.precision=fp16"})
                 .rfind("[config] --set zero.gradient_accumulation_dtype: [zero] ", 0),
             0u);
-  EXPECT_EQ(error_of({"zero.gradient_accumulation_dtype=bf16", "train.precision=bf16"}),
+  EXPECT_EQ(error_with({"zero.gradient_accumulation_dtype=bf16", "train.precision=bf16"}),
             "no error");
 }
 
