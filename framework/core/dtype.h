@@ -65,7 +65,7 @@ void with_float_type(DType dtype, Body&& body) {
     case DType::kBFloat16:
       return body(BFloat16{});
     case DType::kFloat16:
-      return body(Float16{});
+      return body(Float16());
     case DType::kFloat64:
       return body(double{});
     default:

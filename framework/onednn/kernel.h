@@ -30,7 +30,7 @@ auto with_type(DType dtype, Body&& body) {
     case DType::kBFloat16:
       return body(BFloat16{});
     case DType::kFloat16:
-      return body(Float16{});
+      return body(Float16());
     default:
       fail("onednn",
            "this backend computes in fp32, bf16 and fp16; got {}; use launch.backend = \"plain\"",
