@@ -126,9 +126,15 @@ class Communicator {
   /// why; the others' also says at which verb they waited.
   virtual void abort(std::string_view reason) = 0;
 
-  CommunicationLedger& ledger() { return *ledger_; }
+  /// With all verbs that have ended.
+  CommunicationLedger& ledger() {
+    enter_ended();
+    return *ledger_;
+  }
 
  protected:
+  /// Enters the verbs that have ended since, where they do not do so themselves.
+  virtual void enter_ended() {}
   /// For verbs that a stream still holds when the communicator has gone.
   const std::shared_ptr<CommunicationLedger>& shared_ledger() const { return ledger_; }
 

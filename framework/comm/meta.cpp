@@ -8,15 +8,11 @@ namespace {
 
 void count(int rank, int size, const Collective& call, CommunicationLedger& ledger,
            Recorder& recorder) {
-  // In a chain a rank receives what its predecessor sends; in a ring, as much as it sends.
-  const bool chain = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
-  const int sender = chain ? (rank + size - 1) % size : rank;
-  const int64_t numel = exchanged_numel(call, size);
-  const int64_t element = size_of(call.dtype);
+  const FormulaBytes bytes = formula_bytes(call, rank, size);
   const Clock::time_point now = Clock::now();
   record(call,
-         {.sent = bytes_sent_by(call.op, numel, element, rank, size, call.root),
-          .received = bytes_sent_by(call.op, numel, element, sender, size, call.root),
+         {.sent = bytes.sent,
+          .received = bytes.received,
           .begin = now,
           .all_arrived = now,
           .end = now},
