@@ -84,6 +84,7 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
+  bool nccl_fails = false;  ///< the next collective that all have come to
   std::chrono::milliseconds patience{60'000};
   std::vector<std::unique_ptr<CUstream_st>> streams;  ///< the default stream first
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
