@@ -16,8 +16,11 @@ void* pinned(size_t bytes) {
   return memory;
 }
 
-/// Once the work that might report it is done.
-void rethrow(const Fault& fault) {
+/// Once the work that might report it is done: throws what was wrong with it.
+void rethrow(const Fault& fault, const std::function<void()>& wait_check) {
+  if (wait_check) {
+    wait_check();
+  }
   if (fault.count != 0) {
     fail(fault.component, "{}; got {}, expected within [0, {})", fault.what, fault.got,
          fault.limit);
@@ -26,7 +29,9 @@ void rethrow(const Fault& fault) {
 
 class CudaEvent final : public EventState {
  public:
-  CudaEvent(cudaStream_t stream, std::shared_ptr<const Fault> fault) : fault_(std::move(fault)) {
+  CudaEvent(cudaStream_t stream, std::shared_ptr<const Fault> fault,
+            std::function<void()> wait_check)
+      : fault_(std::move(fault)), wait_check_(std::move(wait_check)) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
     check(cudaEventRecord(event_, stream), "recording an event");
   }
@@ -40,13 +45,15 @@ class CudaEvent final : public EventState {
   }
   void synchronize() override {
     check(cudaEventSynchronize(event_), "work before an event");
-    rethrow(*fault_);
+    rethrow(*fault_, wait_check_);
   }
   cudaEvent_t handle() const { return event_; }
+  const std::function<void()>& wait_check() const { return wait_check_; }
 
  private:
   cudaEvent_t event_ = nullptr;
   const std::shared_ptr<const Fault> fault_;
+  const std::function<void()> wait_check_;
 };
 
 }  // namespace
@@ -65,11 +72,16 @@ CudaStream::~CudaStream() {
   }
 }
 
-Event CudaStream::record() { return Event(std::make_shared<CudaEvent>(stream_, fault_)); }
+Event CudaStream::record() {
+  return Event(std::make_shared<CudaEvent>(stream_, fault_, wait_check_));
+}
 
 void CudaStream::wait(const Event& event) {
   if (const auto* device = dynamic_cast<const CudaEvent*>(event.state().get())) {
     check(cudaStreamWaitEvent(stream_, device->handle(), 0), "waiting for an event");
+    if (device->wait_check()) {
+      wait_check_ = device->wait_check();
+    }
   } else {
     event.synchronize();
   }
@@ -77,7 +89,7 @@ void CudaStream::wait(const Event& event) {
 
 void CudaStream::synchronize() {
   check(cudaStreamSynchronize(stream_), "work on a stream");
-  rethrow(*fault_);
+  rethrow(*fault_, wait_check_);
 }
 
 void CudaStream::run_on_host(std::function<void()> work) {

@@ -39,6 +39,9 @@ class CudaStream final : public Stream {
   /// Waits for the stream, then runs `work` in the calling thread.
   void run_on_host(std::function<void()> work) override;
   cudaStream_t handle() const { return stream_; }
+  /// `check` is called after every host wait for work of this stream, and of streams that have
+  /// waited for it: it throws where the work was ended before its time.
+  void set_wait_check(std::function<void()> check) { wait_check_ = std::move(check); }
 
   /// Copies to `out` on the device in stream order, through pinned memory of the stream's own: the
   /// caller may reuse its memory at once, and waits only where more is under way than fits there.
@@ -54,7 +57,8 @@ class CudaStream final : public Stream {
 
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<Fault> fault_;
-  std::array<Staging, 8> staging_;  ///< used in turn
+  std::function<void()> wait_check_;  ///< or none
+  std::array<Staging, 8> staging_;    ///< used in turn
   size_t next_staging_ = 0;
 };
 
