@@ -55,6 +55,7 @@ TEST(Failure, KeepsItsType) {
 TEST(Failure, ReleasesTheRanksOwnWorkerBeforeItIsJoined) {
   // Rank 2's worker waits for peers that never come; its exception unwinds past that worker.
   const Outcome outcome = run_failing([](RankContext& context, Communicator& communicator) {
+    gather(context, communicator, context.communication());
     if (context.rank() == 2) {
       const Tensor buffer = tensor_of_rank(context, 4096);
       communicator.all_reduce(context.communication(), buffer, 1.0, kGradientTag);
