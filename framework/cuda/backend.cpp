@@ -7,12 +7,10 @@
 
 namespace zerolab {
 
-std::unique_ptr<Backend> make_cuda_backend(int device) {
+std::unique_ptr<Backend> make_cuda_backend() {
   const cuda::Devices devices = cuda::find_devices();
   require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
-  require(device >= 0 && device < std::ssize(devices.found), "cuda",
-          "there is no such device; got {}, expected within [0, {})", device, devices.found.size());
-  return std::make_unique<CudaBackend>(device);
+  return std::make_unique<CudaBackend>(static_cast<int>(devices.found.size()));
 }
 
 std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
@@ -24,8 +22,8 @@ std::unique_ptr<RankStreams> CudaBackend::make_streams(StreamMode /*mode*/,
   return std::make_unique<cuda::CudaStreams>();
 }
 
-void CudaBackend::bind_thread(int /*threads*/) const {
-  cuda::check(cudaSetDevice(device_), "choosing a device");
+void CudaBackend::bind_thread(int rank, int /*threads*/) const {
+  cuda::check(cudaSetDevice(rank % num_devices_), "choosing a device");
 }
 
 void CudaBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,

@@ -7,8 +7,8 @@
 
 namespace zerolab {
 
-/// The kernels of NVIDIA GPUs, for the ranks that compute on this `device`; fp32, bf16 and fp16.
-/// Throws `Error` that says what is missing: the build, the driver, the device.
-std::unique_ptr<Backend> make_cuda_backend(int device = 0);
+/// The kernels of NVIDIA GPUs; fp32, bf16 and fp16. Rank r computes on device r modulo their
+/// number. Throws `Error` that says what is missing: the build, the driver, a device.
+std::unique_ptr<Backend> make_cuda_backend();
 
 }  // namespace zerolab

@@ -187,7 +187,7 @@ TEST(Groups, RefuseWhatCannotBe) {
   EXPECT_NE(error_of([] { LocalGroup(2, {.latency_us = -1}); }), "");
   EXPECT_NE(error_of([] { LocalGroup(2, {.jitter_us = std::numeric_limits<double>::infinity()}); }),
             "");
-  const std::unique_ptr<Backend> backend = make_test_backend(0);
+  const std::unique_ptr<Backend> backend = make_test_backend();
   const std::unique_ptr<RankGroup> group = make_test_group(2);
   RankContext stranger({.rank = 0, .world_size = 3}, *backend);
   EXPECT_EQ(error_of([&] { group->communicator(stranger); }),

@@ -85,7 +85,7 @@ TEST(Failure, StaysWithTheGroup) {
   group->abort(0, "stopped");
   EXPECT_EQ(error_of([&] {
               run_ranks(*group, [&](int) {
-                const std::unique_ptr<Backend> backend = make_test_backend(0);
+                const std::unique_ptr<Backend> backend = make_test_backend();
                 RankContext context({}, *backend);
                 const std::unique_ptr<Communicator> communicator = group->communicator(context);
                 communicator->barrier();
@@ -141,7 +141,7 @@ TEST(Departure, DoesNotOutlastTheRun) {
   const std::unique_ptr<RankGroup> group = make_test_group(3);
   for (int run = 0; run < 3; ++run) {
     run_ranks(*group, [&](int rank) {
-      const std::unique_ptr<Backend> backend = make_test_backend(rank);
+      const std::unique_ptr<Backend> backend = make_test_backend();
       RankContext context({.rank = rank, .world_size = 3}, *backend);
       const std::unique_ptr<Communicator> communicator = group->communicator(context);
       gather(context, *communicator, context.communication());

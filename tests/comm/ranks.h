@@ -29,14 +29,14 @@ struct RanksOptions {
 /// The ranks that a test program is about: local ones on the plain backend (local_ranks.cpp), or
 /// others that keep the same contracts.
 std::unique_ptr<RankGroup> make_test_group(int size, const RanksOptions& options = {});
-std::unique_ptr<Backend> make_test_backend(int rank);
+std::unique_ptr<Backend> make_test_backend();
 
-/// Runs `body` on `size` ranks; on `backend` in their own ones' stead, if given.
+/// Runs `body` on `size` ranks; on `backend` instead of their own, if given.
 inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {},
                      Backend* backend = nullptr) {
   const std::unique_ptr<RankGroup> group = make_test_group(size, options);
+  const std::unique_ptr<Backend> own = make_test_backend();
   run_ranks(*group, [&](int rank) {
-    const std::unique_ptr<Backend> own = make_test_backend(rank);
     // Each rank draws its own order: no rank may depend on another's.
     RankContext context({.rank = rank,
                          .world_size = size,

@@ -73,7 +73,7 @@ TEST(CommunicationStream, KeepsTheOrderOfCallsAcrossStreams) {
 TEST(CommunicationStream, MayHoldVerbsLongerThanTheCommunicatorLives) {
   const std::unique_ptr<RankGroup> group = make_test_group(2);
   run_ranks(*group, [&](int rank) {
-    const std::unique_ptr<Backend> backend = make_test_backend(rank);
+    const std::unique_ptr<Backend> backend = make_test_backend();
     RankContext context({.rank = rank, .world_size = 2}, *backend);
     const Tensor buffer = tensor_of_rank(context, kNumel);
     {

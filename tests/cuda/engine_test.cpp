@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "framework/comm/nccl.h"
 #include "framework/cuda/backend.h"
-#include "tests/cuda/both.h"
 #include "tests/equivalence/exact_model.h"
 #include "tests/equivalence/harness.h"
 
@@ -24,16 +22,7 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 
 class CudaEngine : public testing::TestWithParam<Case> {};
 
-/// One device for each rank, joined by NCCL.
-void use_nccl(RunSetup& setup) {
-  setup.make_group = [](const RunSetup& of) {
-    set_num_devices(of.world_size);
-    return make_nccl_group(of.world_size, {.timeout_s = of.timeout_s, .staging_bytes = 1 << 12});
-  };
-  setup.make_backend = make_cuda_backend;
-}
-
-/// Ranks that share one device, and ranks with one each: every stage has the bits of DDP there too.
+/// Ranks that share one device: every stage has the bits of DDP there too.
 TEST_P(CudaEngine, EveryStageHasTheBitsOfDdp) {
   const std::unique_ptr<Backend> backend = make_cuda_backend();
   RunSetup ddp;
@@ -56,10 +45,6 @@ TEST_P(CudaEngine, EveryStageHasTheBitsOfDdp) {
         setup.engine.layout = layout;
         setup.engine.poison = stage == 2;
         EXPECT_EQ(difference(run(*backend, model, setup), expected), "") << setup.to_string();
-        set_device_seed(10 * stage + overlap);
-        use_nccl(setup);
-        EXPECT_EQ(difference(run(*backend, model, setup), expected), "")
-            << "NCCL: " << setup.to_string();
       }
     }
   }
@@ -106,8 +91,6 @@ TEST(CudaEngine, StageSwitchesKeepTheBits) {
   setup.inspect = [](RankContext&, Communicator&, zero::Engine& engine, int step) {
     engine.set_stage(std::vector<int>{1, 2, 0, 1, 2}[step]);
   };
-  EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "");
-  use_nccl(setup);
   EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "");
 }
 

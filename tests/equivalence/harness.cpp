@@ -176,8 +176,7 @@ void on_engines(Backend& backend, const ModelFactory& model, const RunSetup& set
                        : std::make_unique<LocalGroup>(setup.world_size,
                                                       LocalOptions{.timeout_s = setup.timeout_s});
   run_ranks(*group, [&](int rank) {
-    const std::unique_ptr<Backend> own = setup.make_backend ? setup.make_backend(rank) : nullptr;
-    RankContext context(options_of(setup, rank), own == nullptr ? backend : *own);
+    RankContext context(options_of(setup, rank), backend);
     const std::unique_ptr<Communicator> plain = group->communicator(context);
     const std::unique_ptr<Communicator> wrapped =
         setup.wrap_communicator ? setup.wrap_communicator(context, *plain) : nullptr;

@@ -47,10 +47,8 @@ struct RunSetup {
   /// Called on every rank after construction and after each step (from 1); for what a test wants to
   /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
-  /// The ranks' group and each one's backend; none: a local group, on the backend that `run` is
-  /// given.
+  /// The ranks' group; none: a local one.
   std::function<std::unique_ptr<RankGroup>(const RunSetup&)> make_group;
-  std::function<std::unique_ptr<Backend>(int rank)> make_backend;
   /// What the engine shall use in the communicator's place; none: the communicator itself.
   std::function<std::unique_ptr<Communicator>(RankContext&, Communicator&)> wrap_communicator;
 

@@ -1,6 +1,6 @@
+#include "tests/comm/ranks.h"
 #include "framework/comm/nccl.h"
 #include "framework/cuda/backend.h"
-#include "tests/comm/ranks.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {
@@ -11,6 +11,6 @@ std::unique_ptr<RankGroup> make_test_group(int size, const RanksOptions& options
   set_device_seed(options.lazy_seed);
   return make_nccl_group(size, {.timeout_s = options.group.timeout_s, .staging_bytes = 4096});
 }
-std::unique_ptr<Backend> make_test_backend(int rank) { return make_cuda_backend(rank); }
+std::unique_ptr<Backend> make_test_backend() { return make_cuda_backend(); }
 
 }  // namespace zerolab
