@@ -40,7 +40,7 @@ class UniqueIdExchange {
 /// each adds its part up in rank order: the volume is a ring's for reduce_scatter and all_reduce;
 /// for `reduce` the root receives every rank's buffer.
 ///
-/// No verb waits on the host, except that NCCL connects the ranks in the first ones. The bytes of
+/// No verb waits on the host, except the first ones, in which NCCL connects the ranks. The bytes of
 /// the ledger are computed (`formula_bytes`). Waiting for peers is part of NCCL's kernels: all the
 /// time of a verb on its stream is entered as transfer, once it has ended.
 ///

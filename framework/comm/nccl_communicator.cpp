@@ -65,37 +65,16 @@ std::span<std::byte> bytes_of(const Collective& call, const Range& range) {
   return {call.data + range.begin * element, static_cast<size_t>(range.numel * element)};
 }
 
-cuda::CudaStream& compute_stream(RankContext& context) {
-  require(context.backend().name() == "cuda", "comm",
-          "NCCL joins ranks of the cuda backend; got one of {}", context.backend().name());
-  return static_cast<cuda::CudaStream&>(context.compute());
-}
-
 }  // namespace
-
-EventClock::EventClock(cuda::CudaStream& stream)
-    : last_(std::make_shared<const TimedEvent>(stream.handle())) {
-  stream.synchronize();
-  time_ = Clock::now();
-}
-
-Clock::time_point EventClock::time_of(const std::shared_ptr<const TimedEvent>& event) {
-  float milliseconds = 0;
-  cuda::check(cudaEventElapsedTime(&milliseconds, last_->handle(), event->handle()),
-              "timing a collective");
-  time_ += std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<float, std::milli>(milliseconds));
-  last_ = event;
-  return time_;
-}
 
 NcclCommunicator::NcclCommunicator(NcclRanks& ranks, RankContext& context, int64_t staging_bytes)
     : CheckedCommunicator(context.rank(), ranks.size()),
       ranks_(ranks),
       context_(context),
       staged_bytes_(share_of_staging(staging_bytes, ranks.size())),
-      staging_(make_staging(context, staged_bytes_ * (ranks.size() - 1))),
-      clock_(compute_stream(context)) {
+      staging_(make_staging(context, staged_bytes_ * (ranks.size() - 1))) {
+  require(context.backend().name() == "cuda", "comm",
+          "NCCL joins ranks of the cuda backend; got one of {}", context.backend().name());
   ranks.join(rank());
 }
 
@@ -119,22 +98,22 @@ void NcclCommunicator::run(Stream& any, const Collective& call) {
   enter_ended();
   stream.wait(last_verb_);
   stream.set_wait_check([&ranks = ranks_, rank = rank()] { ranks.check(rank); });
-  ranks_.begin(rank(), call, std::make_shared<const TimedEvent>(stream.handle()));
+  ranks_.begin(rank(), call, stream.time());
   put(stream, call);
-  ranks_.end(rank(), std::make_shared<const TimedEvent>(stream.handle()));
+  ranks_.end(rank(), stream.time());
   last_verb_ = stream.record();
 }
 
 void NcclCommunicator::enter_ended() {
   for (const NcclRanks::Verb& verb : ranks_.take_ended(rank())) {
     const FormulaBytes bytes = formula_bytes(verb.call, rank(), size());
-    const Clock::time_point begin = clock_.time_of(verb.begin);
+    const Clock::time_point begin = verb.begin.get().value();
     record(verb.call,
            {.sent = bytes.sent,
             .received = bytes.received,
             .begin = begin,
             .all_arrived = begin,
-            .end = clock_.time_of(verb.end)},
+            .end = verb.end->get().value()},
            *shared_ledger(), context_.recorder());
   }
 }

@@ -12,20 +12,6 @@
 
 namespace zerolab {
 
-/// Events' times on the host's clock. Each is measured from the one before, so that its digits
-/// do not wear out.
-class EventClock {
- public:
-  /// Waits for `stream` once.
-  explicit EventClock(cuda::CudaStream& stream);
-  /// Of an event that has been reached.
-  Clock::time_point time_of(const std::shared_ptr<const TimedEvent>& event);
-
- private:
-  std::shared_ptr<const TimedEvent> last_;
-  Clock::time_point time_;
-};
-
 /// One rank of a group that NCCL joins (nccl.h). Verbs are on their stream when a call returns.
 class NcclCommunicator final : public CheckedCommunicator {
  public:
@@ -61,7 +47,6 @@ class NcclCommunicator final : public CheckedCommunicator {
   RankContext& context_;
   const int64_t staged_bytes_;  ///< by each peer
   Tensor staging_;
-  EventClock clock_;
   Event last_verb_;  ///< a verb on another stream waits for it, so that all ranks keep one order
 };
 

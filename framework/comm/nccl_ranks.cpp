@@ -47,22 +47,6 @@ ncclResult_t state_of(ncclComm_t communicator) {
 
 }  // namespace
 
-TimedEvent::TimedEvent(cudaStream_t stream) {
-  cuda::check(cudaEventCreate(&event_), "creating an event");
-  cuda::check(cudaEventRecord(event_, stream), "recording an event");
-}
-
-TimedEvent::~TimedEvent() { cudaEventDestroy(event_); }
-
-bool TimedEvent::is_reached() const {
-  if (!reached_ && cudaEventQuery(event_) == cudaSuccess) {
-    reached_ = true;
-  } else if (!reached_) {
-    cudaGetLastError();  // "not ready" is no error of what comes next
-  }
-  return reached_;
-}
-
 const NcclRanks::Verb* NcclRanks::Seat::under_way() const {
   const auto verb = std::ranges::find_if(verbs, [](const Verb& of) { return !of.has_ended(); });
   return verb == verbs.end() ? nullptr : &*verb;
@@ -103,7 +87,7 @@ void NcclRanks::join(int rank) {
   seats_[rank].verbs.clear();  // of an earlier run
 }
 
-void NcclRanks::begin(int rank, const Collective& call, std::shared_ptr<const TimedEvent> begin) {
+void NcclRanks::begin(int rank, const Collective& call, const StreamTime& begin) {
   Lock lock(mutex_);
   GroupState::check(lock, {rank, call});
   Seat& seat = seats_[rank];
@@ -120,14 +104,14 @@ void NcclRanks::begin(int rank, const Collective& call, std::shared_ptr<const Ti
     board_.pop_front();
     ++first_posted_;
   }
-  seat.verbs.push_back({index, call, std::move(begin), nullptr});
+  seat.verbs.push_back({index, call, begin, std::nullopt});
   fail_if_missed();
   GroupState::check(lock, {rank, call});
 }
 
-void NcclRanks::end(int rank, std::shared_ptr<const TimedEvent> end) {
+void NcclRanks::end(int rank, const StreamTime& end) {
   const Lock lock(mutex_);
-  seats_[rank].verbs.back().end = std::move(end);
+  seats_[rank].verbs.back().end = end;
 }
 
 std::vector<NcclRanks::Verb> NcclRanks::take_ended(int rank) {
@@ -221,7 +205,11 @@ void NcclRanks::watch() {
   Lock lock(mutex_);
   while (!stop_) {
     for (int rank = 0; rank < size() && !has_failed(); ++rank) {
-      look_at(rank);
+      try {
+        look_at(rank);
+      } catch (const Error& error) {
+        set_failure_of(rank, error.what());
+      }
     }
     if (has_failed() && !ended_) {
       end_all(lock);
@@ -242,7 +230,7 @@ void NcclRanks::look_at(int rank) {
 void NcclRanks::look_at_time(int rank, const Verb& verb) {
   Seat& seat = seats_[rank];
   const Clock::time_point now = Clock::now();
-  if (seat.watched != verb.index || !verb.begin->is_reached()) {
+  if (seat.watched != verb.index || !verb.begin.get().has_value()) {
     seat.watched = verb.index;
     seat.since = now;
   } else if (now - seat.since > clock_time(timeout_s())) {
@@ -276,7 +264,7 @@ void NcclRanks::look_at_errors(int rank, const Verb& verb) {
 bool NcclRanks::has_arrived(int rank, int64_t index) const {
   const Seat& seat = seats_[rank];
   const auto verb = std::ranges::find(seat.verbs, index, &Verb::index);
-  return seat.calls > index && (verb == seat.verbs.end() || verb->begin->is_reached());
+  return seat.calls > index && (verb == seat.verbs.end() || verb->begin.get().has_value());
 }
 
 void NcclRanks::end_all(Lock& lock) {

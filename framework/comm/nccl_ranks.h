@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <atomic>
@@ -8,29 +7,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "framework/comm/group_state.h"
 #include "framework/comm/nccl.h"
+#include "framework/core/stream.h"
 
 namespace zerolab {
-
-/// A point in a stream whose time can be asked for.
-class TimedEvent {
- public:
-  explicit TimedEvent(cudaStream_t stream);
-  ~TimedEvent();
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-
-  bool is_reached() const;
-  cudaEvent_t handle() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-  mutable std::atomic<bool> reached_ = false;
-};
 
 /// What the ranks of a group that NCCL joins share: a board on which each lays down its calls, so
 /// that different ones are found without waiting; and the ranks' NCCL communicators. A thread of
@@ -43,10 +28,10 @@ class NcclRanks final : public GroupState {
   struct Verb {
     int64_t index;
     Collective call;
-    std::shared_ptr<const TimedEvent> begin;
-    std::shared_ptr<const TimedEvent> end;  ///< null while the host is at it
+    StreamTime begin;
+    std::optional<StreamTime> end;  ///< none while the host is at it
 
-    bool has_ended() const { return end != nullptr && end->is_reached(); }
+    bool has_ended() const { return end.has_value() && end->get().has_value(); }
   };
 
   NcclRanks(int size, const NcclOptions& options);
@@ -56,8 +41,8 @@ class NcclRanks final : public GroupState {
   void join(int rank);
   /// Lays down `rank`'s next call. Throws when the group has failed, also when this call makes it
   /// fail.
-  void begin(int rank, const Collective& call, std::shared_ptr<const TimedEvent> begin);
-  void end(int rank, std::shared_ptr<const TimedEvent> end);
+  void begin(int rank, const Collective& call, const StreamTime& begin);
+  void end(int rank, const StreamTime& end);
   /// The verbs of `rank` that have ended, in order, each once.
   std::vector<Verb> take_ended(int rank);
 

@@ -17,6 +17,14 @@ void* pinned(size_t bytes) {
   return memory;
 }
 
+cudaError_t state_of(cudaEvent_t event) {
+  const cudaError_t state = cudaEventQuery(event);
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // or the next launch would report it
+  }
+  return state;
+}
+
 /// Once the work that might report it is done: throws what was wrong with it.
 void rethrow(const Fault& fault, const std::function<void()>& wait_check) {
   if (wait_check) {
@@ -38,11 +46,11 @@ class CudaEvent final : public EventState {
   }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   bool is_complete() const override {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status != cudaErrorNotReady) {
-      check(status, "work before an event");
+    const cudaError_t state = state_of(event_);
+    if (state != cudaErrorNotReady) {
+      check(state, "work before an event");
     }
-    return status == cudaSuccess;
+    return state == cudaSuccess;
   }
   void synchronize() override {
     check(cudaEventSynchronize(event_), "work before an event");
@@ -72,11 +80,12 @@ TimedEvent::TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> ba
 TimedEvent::~TimedEvent() { cudaEventDestroy(event_); }
 
 std::optional<Clock::time_point> TimedEvent::time() const {
-  if (!time_.has_value() && cudaEventQuery(event_) == cudaSuccess) {
+  const std::lock_guard lock(mutex_);
+  if (!time_.has_value() && state_of(event_) == cudaSuccess) {
     float milliseconds = 0.0F;
     check(cudaEventElapsedTime(&milliseconds, base_->event_, event_), "reading a timed event");
-    time_ = base_->time_.value() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double, std::milli>(milliseconds));
+    time_ = base_->time().value() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double, std::milli>(milliseconds));
     base_ = nullptr;
   }
   return time_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "framework/core/stream.h"
@@ -24,6 +25,7 @@ struct Fault {
 };
 
 /// A point of a stream, and its time: what elapsed since an earlier one, whose time is known.
+/// Thread-safe.
 class TimedEvent final : public StreamTimeState {
  public:
   TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> base);
@@ -35,6 +37,7 @@ class TimedEvent final : public StreamTimeState {
 
  private:
   cudaEvent_t event_ = nullptr;
+  mutable std::mutex mutex_;
   mutable std::shared_ptr<const TimedEvent> base_;
   mutable std::optional<Clock::time_point> time_;
 };

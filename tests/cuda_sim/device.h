@@ -125,7 +125,7 @@ cudaError_t call(Body&& body) {
       status = device.break_down(cudaErrorIllegalAddress, error.what());
     }
   }
-  if (status != cudaSuccess && status != cudaErrorNotReady) {
+  if (status != cudaSuccess) {
     host_thread().last_error = status;
   }
   return status;
