@@ -142,6 +142,9 @@ class Communicator {
   const std::shared_ptr<CommunicationLedger> ledger_ = std::make_shared<CommunicationLedger>();
 };
 
+/// The reason of a rank that does not know it yet: its exception is still to be caught.
+inline constexpr std::string_view kUnknownException = "an exception ended it";
+
 /// Aborts when an exception passes it, so that destructors that wait for a stream find its verbs
 /// ended: without it a rank would wait for peers that wait for it. Declared after whatever has such
 /// destructors (streams, the engine).
@@ -150,7 +153,7 @@ class AbortOnUnwind {
   explicit AbortOnUnwind(Communicator& communicator) : communicator_(communicator) {}
   ~AbortOnUnwind() {
     if (std::uncaught_exceptions() > exceptions_) {
-      communicator_.abort("an exception ended it");
+      communicator_.abort(kUnknownException);
     }
   }
   AbortOnUnwind(const AbortOnUnwind&) = delete;

@@ -10,8 +10,7 @@
 namespace zerolab {
 namespace {
 
-// So long a failed rank's peers wait for it to leave, with a better reason than "an exception ended
-// it".
+// So long a failed rank's peers wait for it to leave, with a better reason than kUnknownException.
 constexpr std::chrono::seconds kReasonTime{2};
 
 std::string list_of_ranks(const std::vector<bool>& chosen) {
@@ -71,7 +70,8 @@ int GroupState::failed_rank() {
 
 void GroupState::set_failure_of(int rank, std::string_view reason) {
   // A rank that fails by what it gave as its own reason adds nothing.
-  const bool better = failed_rank_ == rank && !reason.ends_with(failure_);
+  const bool better =
+      failed_rank_ == rank && reason != kUnknownException && !reason.ends_with(failure_);
   if (failure_.empty() || better) {
     failed_rank_ = rank;
     set_failure(fmt::format("rank {} failed: {}", rank, reason));

@@ -21,6 +21,9 @@ namespace zerolab::cuda_sim {
 
 inline constexpr size_t kMaxSharedBytes = 227 * 1024;  ///< a block's, of sm_90
 
+/// What becomes of a collective.
+enum class Fault { kNone, kReported, kSilent };
+
 /// A point in a stream: reached when all that was queued before has run. Or where several streams
 /// meet.
 struct Mark {
@@ -84,7 +87,7 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
-  bool nccl_fails = false;  ///< the next collective that all have come to
+  Fault nccl_fault = Fault::kNone;  ///< of the next collective that all have come to
   std::chrono::milliseconds patience{60'000};
   std::vector<std::unique_ptr<CUstream_st>> streams;  ///< the default stream first
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;

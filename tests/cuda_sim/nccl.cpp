@@ -175,10 +175,10 @@ void give_up(Clique& clique) {
 
 }  // namespace
 
-void fail_next_collective() {
+void fail_next_collective(bool silent) {
   Device& device = Device::instance();
   const std::lock_guard lock(device.mutex);
-  device.nccl_fails = true;
+  device.nccl_fault = silent ? Fault::kSilent : Fault::kReported;
 }
 
 }  // namespace zerolab::cuda_sim
@@ -226,8 +226,11 @@ ncclResult_t arrive(Device& device, const Part& part) {
     if (++collective->arrived < collective->sources.size() || collective->done->reached) {
       return;
     }
-    if (std::exchange(device.nccl_fails, false)) {
+    const Fault fault = std::exchange(device.nccl_fault, Fault::kNone);
+    if (fault == Fault::kReported) {
       fail(*clique, ncclRemoteError, "a simulated fault");
+    }
+    if (fault != Fault::kNone) {
       return;
     }
     execute(*collective);
