@@ -275,7 +275,11 @@ void NcclRanks::end_all(Lock& lock) {
   }
   lock.unlock();
   for (Seat& seat : seats_) {
-    const std::unique_lock in_use(seat.in_use, kCallTime);
+    std::unique_lock in_use(seat.in_use, std::try_to_lock);
+    for (const auto limit = Clock::now() + kCallTime; !in_use && Clock::now() < limit;) {
+      std::this_thread::yield();
+      in_use.try_lock();
+    }
     seat.aborted = true;
     if (ncclComm_t communicator = seat.communicator.exchange(nullptr)) {
       ncclCommAbort(communicator);

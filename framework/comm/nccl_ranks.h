@@ -73,7 +73,7 @@ class NcclRanks final : public GroupState {
     /// The first verb that has not ended; null if none.
     const Verb* under_way() const;
 
-    std::timed_mutex in_use;  ///< held for each call of NCCL
+    std::mutex in_use;  ///< held for each call of NCCL
     std::atomic<ncclComm_t> communicator = nullptr;
     std::atomic<bool> aborted = false;
   };
