@@ -21,8 +21,10 @@ void count(int rank, int size, const Collective& call, CommunicationLedger& ledg
 
 class MetaCommunicator final : public CheckedCommunicator {
  public:
-  explicit MetaCommunicator(RankContext& context)
-      : CheckedCommunicator(context.rank(), context.world_size()), context_(context) {}
+  MetaCommunicator(RankContext& context, int64_t held_bytes)
+      : CheckedCommunicator(context.rank(), context.world_size()),
+        context_(context),
+        held_(memory_of_communicator(context, held_bytes)) {}
 
   void barrier() override {
     count(rank(), size(), Collective(), *shared_ledger(), context_.recorder());
@@ -37,12 +39,13 @@ class MetaCommunicator final : public CheckedCommunicator {
   }
 
   RankContext& context_;
+  const Tensor held_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_meta_communicator(RankContext& context) {
-  return std::make_unique<MetaCommunicator>(context);
+std::unique_ptr<Communicator> make_meta_communicator(RankContext& context, int64_t held_bytes) {
+  return std::make_unique<MetaCommunicator>(context, held_bytes);
 }
 
 }  // namespace zerolab

@@ -14,7 +14,7 @@ class NcclGroup final : public RankGroup {
  private:
   GroupState& state() const override { return *ranks_; }
   std::unique_ptr<Communicator> make_communicator(RankContext& context) override {
-    return std::make_unique<NcclCommunicator>(*ranks_, context, options_.staging_bytes);
+    return std::make_unique<NcclCommunicator>(*ranks_, context, options_);
   }
 
   const NcclOptions options_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,14 @@ struct NcclOptions {
   /// buffers are added up in pieces.
   int64_t staging_bytes = int64_t{64} << 20;
 };
+
+/// Of a rank's staging memory, for what one peer sends; one of `size` ranks holds as much for each
+/// of its peers.
+constexpr int64_t staging_bytes_for_a_peer(const NcclOptions& options, int size) {
+  constexpr int64_t kAlignment = 16;
+  return std::max<int64_t>(options.staging_bytes / std::max(size - 1, 1) / kAlignment, 1) *
+         kAlignment;
+}
 
 /// How ranks come to the id by which NCCL joins them: rank 0 gives it, and all take it. Called from
 /// the ranks' threads.

@@ -10,18 +10,6 @@
 namespace zerolab {
 namespace {
 
-constexpr int64_t kAlignment = 16;  ///< of what each peer stages, for the kernel that adds
-
-/// What each peer may stage.
-int64_t share_of_staging(int64_t bytes, int size) {
-  return std::max(bytes / std::max(size - 1, 1) / kAlignment, int64_t{1}) * kAlignment;
-}
-
-Tensor make_staging(RankContext& context, int64_t bytes) {
-  const CategoryScope scope(context, Category::kCommunication);
-  return Tensor::empty(context, Shape{bytes / size_of(DType::kInt32)}, DType::kInt32);
-}
-
 /// Elements of a buffer.
 struct Range {
   int64_t begin = 0;
@@ -67,12 +55,13 @@ std::span<std::byte> bytes_of(const Collective& call, const Range& range) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(NcclRanks& ranks, RankContext& context, int64_t staging_bytes)
+NcclCommunicator::NcclCommunicator(NcclRanks& ranks, RankContext& context,
+                                   const NcclOptions& options)
     : CheckedCommunicator(context.rank(), ranks.size()),
       ranks_(ranks),
       context_(context),
-      staged_bytes_(share_of_staging(staging_bytes, ranks.size())),
-      staging_(make_staging(context, staged_bytes_ * (ranks.size() - 1))) {
+      staged_bytes_(staging_bytes_for_a_peer(options, ranks.size())),
+      staging_(memory_of_communicator(context, staged_bytes_ * (ranks.size() - 1))) {
   require(context.backend().name() == "cuda", "comm",
           "NCCL joins ranks of the cuda backend; got one of {}", context.backend().name());
   ranks.join(rank());

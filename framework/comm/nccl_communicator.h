@@ -15,7 +15,7 @@ namespace zerolab {
 /// One rank of a group that NCCL joins (nccl.h). Verbs are on their stream when a call returns.
 class NcclCommunicator final : public CheckedCommunicator {
  public:
-  NcclCommunicator(NcclRanks& ranks, RankContext& context, int64_t staging_bytes);
+  NcclCommunicator(NcclRanks& ranks, RankContext& context, const NcclOptions& options);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <thread>
 
+#include "framework/comm/meta.h"
 #include "framework/core/philox.h"
 #include "framework/cuda/backend.h"
+#include "framework/meta/backend.h"
 #include "framework/plain/backend.h"
 #include "tests/comm/failing.h"
 #include "tests/cuda/both.h"
@@ -71,18 +73,28 @@ TEST(Nccl, GivesTheBitsOfLocalRanks) {
   expect_the_local_bits<Float16>();
 }
 
+int64_t peak_of_communication(RankContext& context) {
+  return context.ledger().snapshot().peak_of(Category::kCommunication);
+}
+
 TEST(Nccl, HoldsItsStagingMemoryAndTakesNoMore) {
   on_ranks(3, [](RankContext& context, Communicator& communicator) {
-    const auto held = [&] { return context.ledger().snapshot().peak_of(Category::kCommunication); };
-    EXPECT_EQ(held(), 4096);
+    EXPECT_EQ(peak_of_communication(context), 4096);
     const Tensor buffer = tensor_of_rank(context, 30'000);
     communicator.all_reduce(context.communication(), buffer, 1.0, kGradientTag);
     communicator.barrier();
-    EXPECT_EQ(held(), 4096);
+    EXPECT_EQ(peak_of_communication(context), 4096);
   });
-  on_ranks(1, [](RankContext& context, Communicator&) {
-    EXPECT_EQ(context.ledger().snapshot().peak_of(Category::kCommunication), 0);
-  });
+  on_ranks(
+      1, [](RankContext& context, Communicator&) { EXPECT_EQ(peak_of_communication(context), 0); });
+  // Of 1000 bytes, 7 ranks' 6 peers get 160 each; the dry run holds what the run does.
+  EXPECT_EQ(staging_bytes_for_a_peer({.staging_bytes = 1000}, 7), 160);
+  EXPECT_EQ(staging_bytes_for_a_peer({.staging_bytes = 1}, 7), 16);
+  const std::unique_ptr<Backend> plain = make_plain_backend();
+  const std::unique_ptr<Backend> meta = make_meta_backend(*plain);
+  RankContext context({.world_size = 7}, *meta);
+  const auto communicator = make_meta_communicator(context, 6 * 160);
+  EXPECT_EQ(peak_of_communication(context), 960);
 }
 
 /// Once the ranks are connected, a verb returns while its peers are still to come.
