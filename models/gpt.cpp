@@ -69,7 +69,7 @@ Tensor GptBlock::forward(const Tensor& x, const ForwardOptions& options) const {
   const Tensor attended = attention_projection_.forward(
       ops::causal_attention(attention_.forward(ln_1_.forward(x)), config_.n_head));
   const Tensor middle = ops::add(x, dropout(attended, config_, options, 1 + 2 * layer_));
-  const Tensor mixed = mlp_projection_.forward(ops::gelu(mlp_.forward(ln_2_.forward(middle))));
+  const Tensor mixed = mlp_projection_.forward(mlp_.forward_gelu(ln_2_.forward(middle)));
   return ops::add(middle, dropout(mixed, config_, options, 2 + 2 * layer_));
 }
 

@@ -110,6 +110,14 @@ class ProfiledBackend final : public Backend {
           of(x) + of(weight) + of(bias) + of(out),
           [&] { inner_.linear_forward(stream, x, weight, layout, bias, out); });
   }
+  void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                           WeightLayout layout, const Tensor& bias, const Tensor& pre_activation,
+                           const Tensor& out) override {
+    timed(product("linear gelu forward", x, out), product_flops(x, out),
+          of(x) + of(weight) + of(bias) + of(pre_activation) + of(out), [&] {
+            inner_.linear_gelu_forward(stream, x, weight, layout, bias, pre_activation, out);
+          });
+  }
   void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                              WeightLayout layout, const Tensor& dx, bool accumulate) override {
     timed(product("linear backward input", dx, dy), product_flops(dx, dy),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,6 +56,8 @@ struct LinearCall {
   bool accumulate;
   DType dtype;      ///< of both factors
   DType out_dtype;  ///< of the product
+  bool gelu = false;
+  bool pre_activation = false;  ///< written beside the GELU
 
   /// What the linear kernels below are called with, so that a dry run asks for the workspace of the
   /// very call that the real run makes.
@@ -96,7 +99,7 @@ struct LinearCall {
   }
   bool is_empty() const { return rows * in * out == 0; }
 
-  bool operator==(const LinearCall&) const = default;
+  auto operator<=>(const LinearCall&) const = default;
 };
 
 /// The kernels of one kind of device. Everything that touches device memory is here or in a
@@ -145,7 +148,7 @@ class Backend {
   /// dx may be dy.
   virtual void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                              bool accumulate) = 0;
-  /// GELU with tanh (Hendrycks & Gimpel 2016), as GPT-2's.
+  /// GELU with tanh (Hendrycks & Gimpel 2016), as GPT-2's. out may be x.
   virtual void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
   /// dx may be dy.
   virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
@@ -159,6 +162,13 @@ class Backend {
   // --- linear: x [M, K], weight [K, N] or [N, K], bias [N] or undefined, out [M, N] ---
   virtual void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                               WeightLayout layout, const Tensor& bias, const Tensor& out) = 0;
+  /// pre_activation = x · weight + bias, out = its GELU: of the rounded numbers, or of those that
+  /// they were rounded from. `pre_activation` [M, N] may be undefined, where no backward needs it.
+  /// Takes the workspace of `linear_forward`, which it consists of with `gelu_forward` unless a
+  /// backend has one kernel for both.
+  virtual void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                                   WeightLayout layout, const Tensor& bias,
+                                   const Tensor& pre_activation, const Tensor& out);
   /// dx [M, K] (+)= dy [M, N] · weightᵀ.
   virtual void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                      WeightLayout layout, const Tensor& dx, bool accumulate) = 0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <tuple>
 
@@ -26,25 +27,27 @@ using CublasDescription =
 using CublasLayout =
     std::unique_ptr<cublasLtMatrixLayoutOpaque_t, CublasDestroy<&cublasLtMatrixLayoutDestroy>>;
 
-/// How one product a · b (+ bias) of a linear kernel is computed on one device: fp32 without TF32,
-/// 16-bit factors with fp32 sums; a 16-bit result is rounded once, after bias or the addition to
-/// what is there. May be launched by several threads at once, each with a workspace of its own.
+/// How one product a · b (+ bias, and then its GELU) of a linear kernel is computed on one device:
+/// fp32 without TF32, 16-bit factors with fp32 sums; a 16-bit result is rounded once, after bias
+/// and GELU or the addition to what is there. May be launched by several threads at once, each with
+/// a workspace of its own.
 class CublasProduct {
  public:
-  /// `aligned`: every matrix, and the bias, begins at a multiple of 16 bytes. Throws where the
-  /// library has no such product.
+  /// `aligned`: every matrix, and the bias, begins at a multiple of 16 bytes.
   CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned);
 
   /// A fixed function of the call, so that a dry run without a device knows it.
   static int64_t workspace_bytes(const LinearCall& call);
-  /// All matrices are of the call's dtypes. `bias` is null where the call has none; `workspace` is
-  /// 16-byte aligned.
+  /// Whether the library has such a product.
+  bool exists() const { return algorithm_.has_value(); }
+  /// All matrices are of the call's dtypes. `bias` and `pre_activation` are null where the call has
+  /// none; `workspace` is 16-byte aligned. Throws unless the product exists.
   void launch(cudaStream_t stream, const std::byte* a, const std::byte* b, const std::byte* bias,
-              std::byte* out, std::byte* workspace) const;
+              std::byte* pre_activation, std::byte* out, std::byte* workspace) const;
 
  private:
-  /// One per launch, since it holds the address of the bias.
-  CublasDescription describe(const std::byte* bias) const;
+  /// One per launch, since it holds addresses.
+  CublasDescription describe(const std::byte* bias, std::byte* pre_activation) const;
 
   cublasLtHandle_t handle_;
   LinearCall call_;
@@ -53,7 +56,7 @@ class CublasProduct {
   CublasLayout a_;
   CublasLayout b_;
   CublasLayout out_;
-  cublasLtMatmulAlgo_t algorithm_ = {};
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;
 };
 
 /// The products planned so far, of all devices. Shared by the ranks' threads; products stay where
@@ -64,8 +67,7 @@ class CublasProducts {
   const CublasProduct& find(const LinearCall& call, bool aligned);
 
  private:
-  using Key = std::tuple<int, bool, LinearCall::Pass, int64_t, int64_t, int64_t, WeightLayout, bool,
-                         bool, DType, DType>;
+  using Key = std::tuple<int, bool, LinearCall>;  ///< device, aligned
 
   std::shared_mutex mutex_;
   std::map<int, CublasHandle> handles_;  ///< by device

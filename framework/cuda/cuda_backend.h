@@ -39,6 +39,9 @@ class CudaBackend final : public Backend {
   // --- linear ---
   void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override;
+  void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                           WeightLayout layout, const Tensor& bias, const Tensor& pre_activation,
+                           const Tensor& out) override;
   void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                              WeightLayout layout, const Tensor& dx, bool accumulate) override;
   void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
@@ -98,7 +101,7 @@ class CudaBackend final : public Backend {
 
  private:
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
-                      const Tensor& bias, const Tensor& out);
+                      const Tensor& bias, const Tensor& pre_activation, const Tensor& out);
 
   const int device_;
   cuda::CublasProducts products_;

@@ -61,6 +61,11 @@ TEST_F(GradientCheck, LinearWithTransposedWeight) {
   check({{1, 5}, {3, 5}},
         [](Inputs in) { return ops::linear(in[0], in[1], Tensor(), WeightLayout::kOutIn); });
 }
+TEST_F(GradientCheck, LinearGelu) {
+  check({{2, 3, 5}, {5, 7}, {7}}, [](Inputs in) { return ops::linear_gelu(in[0], in[1], in[2]); });
+  check({{1, 5}, {3, 5}},
+        [](Inputs in) { return ops::linear_gelu(in[0], in[1], Tensor(), WeightLayout::kOutIn); });
+}
 TEST_F(GradientCheck, LayerNorm) {
   check({{2, 3, 7}, {7}, {7}},
         [](Inputs in) { return ops::layer_norm(in[0], in[1], in[2], 1e-5); });
