@@ -142,6 +142,14 @@ class ProfiledBackend final : public Backend {
     timed(by_rows("layer norm forward", out), 0, of(x) + of(out),
           [&] { inner_.layer_norm_forward(stream, x, weight, bias, epsilon, out, mean, rstd); });
   }
+  void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                              const Tensor& weight, const Tensor& bias, double epsilon,
+                              const Tensor& sum, const Tensor& out, const Tensor& mean,
+                              const Tensor& rstd) override {
+    timed(by_rows("add layer norm forward", out), 0, of(a) + of(b) + of(sum) + of(out), [&] {
+      inner_.add_layer_norm_forward(stream, a, b, weight, bias, epsilon, sum, out, mean, rstd);
+    });
+  }
   void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                  const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                                  const Tensor& dx, bool accumulate) override {

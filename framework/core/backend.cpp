@@ -10,4 +10,12 @@ void Backend::linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor&
   gelu_forward(stream, product, out);
 }
 
+void Backend::add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                                     const Tensor& weight, const Tensor& bias, double epsilon,
+                                     const Tensor& sum, const Tensor& out, const Tensor& mean,
+                                     const Tensor& rstd) {
+  add(stream, a, b, sum);
+  layer_norm_forward(stream, sum, weight, bias, epsilon, out, mean, rstd);
+}
+
 }  // namespace zerolab

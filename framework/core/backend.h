@@ -176,8 +176,8 @@ class Backend {
   virtual void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                                       WeightLayout layout, const Tensor& dweight,
                                       bool accumulate) = 0;
-  /// out [N] (+)= sum over rows of x [M, N], added in row order: the gradient of a bias or of
-  /// positions.
+  /// out [N] (+)= sum over rows of x [M, N], added in an order that depends on M alone: the
+  /// gradient of a bias or of positions.
   virtual void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) = 0;
 
   // --- layer norm over the last extent C; weight [C], bias [C] or undefined; mean and rstd [rows]
@@ -185,10 +185,18 @@ class Backend {
   virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                   const Tensor& bias, double epsilon, const Tensor& out,
                                   const Tensor& mean, const Tensor& rstd) = 0;
+  /// sum = a + b, rounded; out = the layer norm of that sum. Bits are those of `add` and
+  /// `layer_norm_forward`, which it consists of unless a backend has one kernel for both. a, b, sum
+  /// and out have one shape.
+  virtual void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                                      const Tensor& weight, const Tensor& bias, double epsilon,
+                                      const Tensor& sum, const Tensor& out, const Tensor& mean,
+                                      const Tensor& rstd);
   virtual void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                          const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                                          const Tensor& dx, bool accumulate) = 0;
-  /// dweight and dbias [C]; either may be undefined. Rows are added in order.
+  /// dweight and dbias [C]; either may be undefined. Rows are added in an order that depends on
+  /// their number alone.
   virtual void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean,
                                               const Tensor& rstd, const Tensor& dy,
                                               const Tensor& dweight, bool accumulate_weight,
@@ -213,14 +221,15 @@ class Backend {
 
   // --- losses ---
   /// logits [M, V], targets [M] int32; log_sum_exp [M]; loss: one element, the mean over rows
-  /// (summed in fp64, in order).
+  /// (summed in fp64, in an order that depends on M alone).
   virtual void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
                                      const Tensor& log_sum_exp, const Tensor& loss) = 0;
   /// Overwrites the logits with their gradient: (softmax - onehot) * dloss / M. dloss has one
   /// element.
   virtual void cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
                                       const Tensor& log_sum_exp, const Tensor& logits) = 0;
-  /// loss = mean of (prediction - target)^2.
+  /// loss = mean of (prediction - target)^2 (summed in fp64, in an order that depends on the number
+  /// of elements alone).
   virtual void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
                            const Tensor& loss) = 0;
   virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,

@@ -53,6 +53,10 @@ class CudaBackend final : public Backend {
   void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
                           double epsilon, const Tensor& out, const Tensor& mean,
                           const Tensor& rstd) override;
+  void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                              const Tensor& weight, const Tensor& bias, double epsilon,
+                              const Tensor& sum, const Tensor& out, const Tensor& mean,
+                              const Tensor& rstd) override;
   void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                  const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                                  const Tensor& dx, bool accumulate) override;
