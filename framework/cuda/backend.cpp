@@ -7,12 +7,13 @@
 
 namespace zerolab {
 
-std::unique_ptr<Backend> make_cuda_backend(int device) {
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   const cuda::Devices devices = cuda::find_devices();
   require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
-  require(device >= 0 && device < std::ssize(devices.found), "cuda",
-          "there is no such device; got {}, expected within [0, {})", device, devices.found.size());
-  return std::make_unique<CudaBackend>(device);
+  require(options.device >= 0 && options.device < std::ssize(devices.found), "cuda",
+          "there is no such device; got {}, expected within [0, {})", options.device,
+          devices.found.size());
+  return std::make_unique<CudaBackend>(options);
 }
 
 std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
@@ -25,7 +26,7 @@ std::unique_ptr<RankStreams> CudaBackend::make_streams(StreamMode /*mode*/,
 }
 
 void CudaBackend::bind_thread(int /*threads*/) const {
-  cuda::check(cudaSetDevice(device_), "choosing a device");
+  cuda::check(cudaSetDevice(options_.device), "choosing a device");
 }
 
 void CudaBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,

@@ -68,8 +68,12 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 
 }  // namespace
 
-CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned)
-    : handle_(handle), call_(call) {
+CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned,
+                             bool tf32)
+    : handle_(handle),
+      call_(call),
+      compute_(tf32 && call.dtype == DType::kFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F) {
   const bool out_in = call.layout == WeightLayout::kOutIn;
   const auto x = [&](DType dtype) { return layout_of(call.rows, call.in, dtype); };
   const auto y = [&](DType dtype) { return layout_of(call.rows, call.out, dtype); };
@@ -144,7 +148,7 @@ int64_t CublasProduct::workspace_bytes(const LinearCall& call) {
 
 CublasDescription CublasProduct::describe(const std::byte* bias, std::byte* pre_activation) const {
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check(cublasLtMatmulDescCreate(&made, compute_, CUDA_R_32F), "describing a product");
   CublasDescription description(made);
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, transposed_b_ ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, transposed_a_ ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -193,7 +197,7 @@ const CublasProduct& CublasProducts::find(const LinearCall& call, bool aligned) 
     check(cublasLtCreate(&made), "starting cuBLASLt");
     handle.reset(made);
   }
-  return products_.try_emplace(key, handle.get(), call, aligned).first->second;
+  return products_.try_emplace(key, handle.get(), call, aligned, tf32_).first->second;
 }
 
 }  // namespace zerolab::cuda

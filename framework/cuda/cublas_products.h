@@ -27,14 +27,14 @@ using CublasDescription =
 using CublasLayout =
     std::unique_ptr<cublasLtMatrixLayoutOpaque_t, CublasDestroy<&cublasLtMatrixLayoutDestroy>>;
 
-/// How one product a · b (+ bias, and then its GELU) of a linear kernel is computed on one device:
-/// fp32 without TF32, 16-bit factors with fp32 sums; a 16-bit result is rounded once, after bias
-/// and GELU or the addition to what is there. May be launched by several threads at once, each with
-/// a workspace of its own.
+/// How one product a · b (+ bias, and then its GELU) of a linear kernel is computed on one device.
+/// Sums are fp32, and with `tf32` the factors of fp32 products are rounded to it; a 16-bit result
+/// is rounded once, after bias and GELU or the addition to what is there. May be launched by
+/// several threads at once, each with a workspace of its own.
 class CublasProduct {
  public:
   /// `aligned`: every matrix, and the bias, begins at a multiple of 16 bytes.
-  CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned);
+  CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned, bool tf32);
 
   /// A fixed function of the call, so that a dry run without a device knows it.
   static int64_t workspace_bytes(const LinearCall& call);
@@ -51,6 +51,7 @@ class CublasProduct {
 
   cublasLtHandle_t handle_;
   LinearCall call_;
+  cublasComputeType_t compute_;
   bool transposed_a_ = false;  ///< a is in memory as its transpose
   bool transposed_b_ = false;
   CublasLayout a_;
@@ -63,12 +64,14 @@ class CublasProduct {
 /// they are.
 class CublasProducts {
  public:
+  explicit CublasProducts(bool tf32) : tf32_(tf32) {}
   /// For the current device; plans at the first call of its kind.
   const CublasProduct& find(const LinearCall& call, bool aligned);
 
  private:
   using Key = std::tuple<int, bool, LinearCall>;  ///< device, aligned
 
+  const bool tf32_;
   std::shared_mutex mutex_;
   std::map<int, CublasHandle> handles_;  ///< by device
   std::map<Key, CublasProduct> products_;

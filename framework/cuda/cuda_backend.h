@@ -1,6 +1,7 @@
 #pragma once
 
 #include "framework/core/backend.h"
+#include "framework/cuda/backend.h"
 #include "framework/cuda/cublas_products.h"
 
 namespace zerolab {
@@ -9,7 +10,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device) : device_(device) {}
+  explicit CudaBackend(const CudaOptions& options) : options_(options), products_(options.tf32) {}
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -107,7 +108,7 @@ class CudaBackend final : public Backend {
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
                       const Tensor& bias, const Tensor& pre_activation, const Tensor& out);
 
-  const int device_;
+  const CudaOptions options_;
   cuda::CublasProducts products_;
 };
 

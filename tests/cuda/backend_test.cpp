@@ -14,8 +14,8 @@ TEST(CudaBackend, FindsDevicesAndRefusesOthers) {
   EXPECT_FALSE(devices.found[0].name.empty());
   EXPECT_GT(devices.found[0].memory, 0);
   EXPECT_LE(devices.found[0].free_memory, devices.found[0].memory);
-  EXPECT_THROW(make_cuda_backend(static_cast<int>(devices.found.size())), Error);
-  EXPECT_THROW(make_cuda_backend(-1), Error);
+  EXPECT_THROW(make_cuda_backend({.device = static_cast<int>(devices.found.size())}), Error);
+  EXPECT_THROW(make_cuda_backend({.device = -1}), Error);
 }
 
 TEST(CudaBackend, TheCallerMayReuseItsMemoryAtOnce) {

@@ -22,7 +22,8 @@ void check_device_memory();
 
 /// One rank on the device.
 struct CudaRank {
-  CudaRank() : backend(make_cuda_backend()), context({.poison = true}, *backend) {}
+  explicit CudaRank(const CudaOptions& options = {})
+      : backend(make_cuda_backend(options)), context({.poison = true}, *backend) {}
 
   Tensor from_host(const Shape& shape, DType dtype, std::span<const std::byte> bytes) {
     const Tensor out = Tensor::empty(context, shape, dtype);

@@ -178,6 +178,24 @@ TEST(CudaLinear, AccumulationRoundsOnce) {
   EXPECT_EQ(both.plain.numbers(both.computed(dweight)), std::vector<double>{1.0 + 0x1p-7});
 }
 
+// 1 + 2^-10 has 10 bits of fraction, 1 + 2^-12 has none of them.
+TEST(CudaLinear, Tf32RoundsTheFactorsOfFp32Products) {
+  set_device_seed(1);
+  for (const bool tf32 : {false, true}) {
+    CudaRank rank({.tf32 = tf32});
+    const std::vector<float> values = {1.0F + 0x1p-10F, 1.0F + 0x1p-12F};
+    const std::vector<float> ones(8, 1.0F);
+    const Tensor x = rank.from_host(Shape{2, 1}, DType::kFloat32, std::as_bytes(std::span(values)));
+    const Tensor weight =
+        rank.from_host(Shape{1, 8}, DType::kFloat32, std::as_bytes(std::span(ones)));
+    const Tensor out = Tensor::empty(rank.context, Shape{2, 8}, DType::kFloat32);
+    rank.backend->linear_forward(rank.stream, x, weight, WeightLayout::kInOut, Tensor(), out);
+    const std::vector<float> got = out.to_host<float>();
+    EXPECT_EQ(got[0], values[0]);
+    EXPECT_EQ(got[8], tf32 ? 1.0F : values[1]);
+  }
+}
+
 TEST(CudaLinear, DryRunPredictsTheWorkspace) {
   const auto peak_of = [](std::unique_ptr<Backend> backend) {
     RankContext context({}, *backend);

@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -121,6 +122,11 @@ std::vector<float> load(const void* matrix, const Layout& layout, bool transpose
   return out;
 }
 
+/// Of a finite number: to 10 bits of fraction, ties away from zero.
+float to_tf32(float x) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000U) & ~0x1FFFU);
+}
+
 float gelu(float x) {
   return 0.5F * x * (1.0F + std::tanh(0.7978845608F * (x + 0.044715F * x * x * x)));
 }
@@ -130,6 +136,7 @@ struct Product {
   Description description;
   Layout a, b, c, d;
 
+  bool uses_tf32() const { return description.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
   int64_t inner() const { return description.transposed_a == CUBLAS_OP_N ? a.cols : a.rows; }
 
   size_t pre_activation_bytes() const {
@@ -139,8 +146,9 @@ struct Product {
   cublasStatus_t check() const {
     const bool tn_a = description.transposed_a != CUBLAS_OP_N;
     const bool tn_b = description.transposed_b != CUBLAS_OP_N;
-    if (description.compute != CUBLAS_COMPUTE_32F || description.scale != CUDA_R_32F ||
-        a.type != b.type || c.type != d.type || (d.type != a.type && d.type != CUDA_R_32F) ||
+    if ((description.compute != CUBLAS_COMPUTE_32F && !uses_tf32()) ||
+        description.scale != CUDA_R_32F || a.type != b.type || c.type != d.type ||
+        (d.type != a.type && d.type != CUDA_R_32F) ||
         (description.epilogue & ~(CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_GELU_AUX_BIAS)) !=
             0) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -155,8 +163,12 @@ struct Product {
   }
 
   void run(float alpha, const void* A, const void* B, float beta, const void* C, void* D) const {
-    const std::vector<float> left = load(A, a, description.transposed_a != CUBLAS_OP_N);
-    const std::vector<float> right = load(B, b, description.transposed_b != CUBLAS_OP_N);
+    std::vector<float> left = load(A, a, description.transposed_a != CUBLAS_OP_N);
+    std::vector<float> right = load(B, b, description.transposed_b != CUBLAS_OP_N);
+    if (uses_tf32()) {
+      std::transform(left.begin(), left.end(), left.begin(), to_tf32);
+      std::transform(right.begin(), right.end(), right.begin(), to_tf32);
+    }
     std::vector<float> row(static_cast<size_t>(d.cols));
     const bool has_bias = description.has(CUBLASLT_EPILOGUE_BIAS);
     const cudaDataType_t bias_type =
