@@ -178,7 +178,7 @@ StepResult Engine::step(const StepArguments& arguments) {
       scale = std::min(1.0, options_.gradient_clipping / (result.gradient_norm + 1e-6));
     }
     {
-      const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "update");
+      const ScopedSpan span = context_.span(SpanKind::kOptimizer, "update");
       optimizer_->update(*gradients_, {.learning_rate = arguments.learning_rate,
                                        .step = updates_,
                                        .gradient_scale = scale / result.loss_scale});
@@ -197,7 +197,7 @@ StepResult Engine::step(const StepArguments& arguments) {
 
 StepResult Engine::agree(const StepArguments& arguments) {
   {
-    const ScopedSpan span(context_.recorder(), SpanKind::kOptimizer, "norm");
+    const ScopedSpan span = context_.span(SpanKind::kOptimizer, "norm");
     optimizer_->gradient_statistics(*gradients_, control_.clear_statistics());
   }
   const Control::Outcome outcome = control_.exchange(arguments.tokens, arguments.stop);

@@ -27,7 +27,7 @@ void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
                                            layout_.buckets()[index].offset, local_statistics_);
   }
   if (!options_.overlap_comm) {
-    const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "reduce", index);
+    const ScopedSpan span = context_.span(SpanKind::kCommExposed, "reduce", index);
     run(context_.compute(), index, memory, add_to_home);
     return;
   }

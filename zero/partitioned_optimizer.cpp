@@ -93,7 +93,7 @@ void PartitionedOptimizer::gather_parameters() {
   }
   if (!options_.overlap_comm) {
     for (const Gather& next : gathers_) {
-      const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "all_gather", next.bucket);
+      const ScopedSpan span = context_.span(SpanKind::kCommExposed, "all_gather", next.bucket);
       gather(context_.compute(), next, parameters_, Purpose::kParameter);
     }
     return;

@@ -24,7 +24,7 @@ class ProfiledBackend final : public Backend {
   std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
     return inner_.make_streams(mode, lazy_seed);
   }
-  void bind_thread(int threads) const override { inner_.bind_thread(threads); }
+  void bind_thread(int rank, int threads) const override { inner_.bind_thread(rank, threads); }
   void copy_to_host(const Tensor& source, std::span<std::byte> out) override {
     inner_.copy_to_host(source, out);
   }

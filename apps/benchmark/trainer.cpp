@@ -21,7 +21,7 @@ class EngineTrainer final : public Trainer {
 
   double step(const Tensor& loss, int64_t tokens) override {
     {
-      const ScopedSpan span(context_.recorder(), SpanKind::kBackward, "backward");
+      const ScopedSpan span = context_.span(SpanKind::kBackward, "backward");
       engine_.begin_micro_batch();
       engine_.backward(loss);
     }

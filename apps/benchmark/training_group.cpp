@@ -106,7 +106,8 @@ void TrainingGroup::run(Backend& backend) {
 
 void TrainingGroup::train_rank(Communicator& communicator, RankContext& context) {
   const int rank = context.rank();
-  Gpt model({.context = context, .seed = 1, .name = ""}, options_.model);
+  Gpt model({.context = context, .seed = 1, .dtype = options_.engine.parameter_dtype, .name = ""},
+            options_.model);
   const auto optimizer = optim::make_optimizer({.name = "adamw", .weight_decay = 0.1});
   const std::unique_ptr<Trainer> trainer =
       options_.with_engine
@@ -138,11 +139,13 @@ void TrainingGroup::train_rank(Communicator& communicator, RankContext& context)
     const double mean_loss = trainer->step(loss, options_.batch_size * options_.block_length);
     if (!followed_) {
       trainer->finish();
+      context.compute().synchronize();
     }
     measured_.spans[rank] = context.recorder().take();
     if (rank == 0) {
       measured_.loss = mean_loss;
       measured_.communication = communicator.ledger().take();
+      measured_.memory = context.ledger().snapshot();
     }
   }
 }

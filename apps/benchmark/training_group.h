@@ -40,6 +40,7 @@ struct StepMeasurement {
   double cpu_seconds = 0.0;  ///< of all threads: far below seconds x cores on a disturbed machine
   int64_t page_faults = 0;   ///< of the process, without the disk
   double loss = 0.0;         ///< mean over the global batch
+  MemoryLedger::Snapshot memory;  ///< of rank 0; its peaks are of all steps so far
   std::map<CommunicationLedger::Key, CommunicationLedger::Entry> communication;  ///< of rank 0
   std::vector<std::vector<Span>> spans;                                          ///< by rank
   OpProfile::Costs ops;  ///< of rank 0, where profiled

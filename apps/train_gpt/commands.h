@@ -25,4 +25,7 @@ int train_command(const RunConfig& config, const std::atomic<bool>& stop);
 int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop);
 
+/// `train-gpt devices`: prints what `launch.device` can name on this machine.
+void devices_command();
+
 }  // namespace zerolab::app

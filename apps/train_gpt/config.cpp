@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 #include <glob.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "apps/train_gpt/engine_options.h"
+#include "apps/train_gpt/launch.h"
 #include "framework/core/error.h"
 #include "optim/loss_scaler.h"
 
@@ -23,10 +20,8 @@ constexpr int64_t kDefaultMicroBatchSize = 8;
 template <typename... Args>
 [[noreturn]] void refuse(const RunConfig& config, const std::string& key,
                          fmt::format_string<Args...> format, Args&&... args) {
-  const auto place = config.set_at.find(key);
-  throw ConfigError(
-      "config", fmt::format("{}: {}", place == config.set_at.end() ? config.source : place->second,
-                            fmt::format(format, std::forward<Args>(args)...)));
+  throw ConfigError("config", fmt::format("{}: {}", config.place_of(key),
+                                          fmt::format(format, std::forward<Args>(args)...)));
 }
 
 /// `train_batch_size / divisor`, or a refusal that shows the numbers.
@@ -89,32 +84,6 @@ void resolve_loss_scale(RunConfig& config) {
   if (dynamic && scale.min > scale.initial) {
     refuse(config, "loss_scale.min", "loss_scale.min; got {}, expected at most initial {}",
            scale.min, scale.initial);
-  }
-}
-
-std::optional<int64_t> read_bytes(const char* file) {
-  std::ifstream stream(file);
-  int64_t bytes = 0;
-  return stream >> bytes ? std::optional(bytes) : std::nullopt;
-}
-
-/// The machine's memory, or the container's limit where that is less.
-int64_t total_memory() {
-  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  for (const char* limit :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    bytes = std::min(bytes, read_bytes(limit).value_or(bytes));
-  }
-  return bytes;
-}
-
-void resolve_launch(LaunchSection& launch) {
-  if (launch.threads_per_rank == 0) {
-    const int64_t cores = std::thread::hardware_concurrency();
-    launch.threads_per_rank = std::max<int64_t>(cores / launch.ranks, 1);
-  }
-  if (launch.memory_limit == 0) {
-    launch.memory_limit = total_memory() / 10 * 9 / launch.ranks;
   }
 }
 
@@ -209,7 +178,7 @@ void resolve(RunConfig& config, const std::filesystem::path& file) {
   resolve_batch_sizes(config);
   resolve_loss_scale(config);
   require_engine_can(config);
-  resolve_launch(config.launch);
+  resolve_launch(config);
   resolve_inputs(config, file.parent_path());
 }
 

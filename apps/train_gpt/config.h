@@ -142,6 +142,12 @@ struct RunConfig {
   std::string source = "defaults";  ///< The file's name, for messages.
   /// "zero.stage" → "demo.toml:12" or "--set zero.stage"; also "zero.schedule[0]".
   std::map<std::string, std::string> set_at;
+
+  /// Where `key` was set, or the file if it has its default: for messages.
+  const std::string& place_of(const std::string& key) const {
+    const auto place = set_at.find(key);
+    return place == set_at.end() ? source : place->second;
+  }
 };
 
 /// Reads `file`, applies the `section.key=value` overrides in order, and resolves. Each fault of

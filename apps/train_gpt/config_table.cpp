@@ -72,9 +72,10 @@ std::vector<Entry> make_table() {
   const Section<&RunConfig::launch> launch(table, "launch");
   launch.key<&LaunchSection::ranks>("ranks", "World size N: ranks in this process.")
       .in(between(1, 256));
-  launch.key<&LaunchSection::device>("device", "Where the ranks compute.")
-      .one_of({"auto", "cpu", "cuda"})
-      .to_come({"cuda"});
+  launch
+      .key<&LaunchSection::device>(
+          "device", "Where the ranks compute; auto: cuda where there is a GPU, else cpu.")
+      .one_of({"auto", "cpu", "cuda"});
   launch
       .key<&LaunchSection::backend>(
           "backend",
@@ -87,7 +88,9 @@ std::vector<Entry> make_table() {
       .or_auto();
   launch
       .key<&LaunchSection::memory_limit>(
-          "memory_limit", "Memory a rank may use; auto: 90 % of the memory there is / ranks.")
+          "memory_limit",
+          "Memory a rank may use; auto: 90 % of the memory there is (cuda: free on the device) / "
+          "ranks that share it.")
       .in(at_least(0))
       .or_auto()
       .bytes();

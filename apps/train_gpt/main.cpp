@@ -64,6 +64,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->excludes(stages_option)
       ->excludes("--variants");
+  CLI::App* devices =
+      program.add_subcommand("devices", "List what launch.device can name on this machine");
 
   try {
     program.parse(argc, argv);
@@ -72,6 +74,10 @@ int main(int argc, char** argv) {
     return program.exit(error) == 0 ? 0 : 2;
   }
   try {
+    if (*devices) {
+      app::devices_command();
+      return 0;
+    }
     const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);

@@ -29,11 +29,8 @@ void read_initial_weights(const RunConfig& config, const Gpt& model) {
   try {
     load_weights(config.model.init_from, model.parameters());
   } catch (const Error& error) {
-    const auto place = config.set_at.find("model.init_from");
-    throw ConfigError(
-        "config",
-        fmt::format("{}: model.init_from does not fit the model: {}",
-                    place == config.set_at.end() ? config.source : place->second, error.what()));
+    throw ConfigError("config", fmt::format("{}: model.init_from does not fit the model: {}",
+                                            config.place_of("model.init_from"), error.what()));
   }
 }
 
@@ -131,14 +128,14 @@ zero::StepResult RankTrainer::step(int64_t step, bool stop) {
     engine_->begin_micro_batch();
     Tensor loss;
     {
-      const ScopedSpan span(context_.recorder(), SpanKind::kForward, "forward");
+      const ScopedSpan span = context_.span(SpanKind::kForward, "forward");
       loss = model_->loss(to_device(inputs_, rows), to_device(targets_, rows),
                           {.training = true,
                            .seed = static_cast<uint64_t>(config_.run.seed),
                            .first_sample = first_sample});
     }
     context_.ledger().sample("forward");
-    const ScopedSpan span(context_.recorder(), SpanKind::kBackward, "backward");
+    const ScopedSpan span = context_.span(SpanKind::kBackward, "backward");
     engine_->backward(loss);
     engine_->end_micro_batch();
     context_.ledger().sample("backward");

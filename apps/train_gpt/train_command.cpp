@@ -144,11 +144,9 @@ MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size)
   } catch (const ConfigError&) {
     throw;
   } catch (const Error& error) {
-    const auto place = config.set_at.find("launch.memory_limit");
     throw ConfigError(
-        "config",
-        fmt::format("{}: the model does not fit (nothing was allocated or written): {}",
-                    place == config.set_at.end() ? config.source : place->second, error.what()));
+        "config", fmt::format("{}: the model does not fit (nothing was allocated or written): {}",
+                              config.place_of("launch.memory_limit"), error.what()));
   }
 }
 

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
 #include "framework/comm/local.h"
 #include "framework/comm/meta.h"
 #include "framework/core/error.h"
 #include "framework/meta/backend.h"
-#include "framework/onednn/backend.h"
-#include "framework/plain/backend.h"
 
 namespace zerolab::app {
 namespace {
@@ -71,11 +70,12 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     reporter.start(describe(trainer.engine(), data.vocab_size));
   }
   communicator.ledger().reset();
+  context.recorder().take();
   for (int64_t step = 1; step <= config.run.steps; ++step) {
     if (const StageSwitch* change = switch_before(config, step)) {
       switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
+      context.recorder().take();  // no step's
     }
-    context.recorder().take();
     const Clock::time_point begin = Clock::now();
     StepRecord record;
     record.step = step;
@@ -104,6 +104,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     }
     if (evaluates) {
       const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
+      context.recorder().take();
       if (reports) {
         reporter.evaluation({step, evaluation});
       }
@@ -181,10 +182,6 @@ CommunicationMean RunSummary::communication_mean(Purpose purpose) const {
 double RunSummary::bytes_sent_per_step() const {
   return communication_mean(Purpose::kGradient).bytes_sent +
          communication_mean(Purpose::kParameter).bytes_sent;
-}
-
-std::unique_ptr<Backend> make_backend(const LaunchSection& launch) {
-  return launch.backend == "onednn" ? make_onednn_backend() : make_plain_backend();
 }
 
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,

@@ -125,9 +125,6 @@ struct RunSummary {
   double bytes_sent_per_step() const;
 };
 
-/// The backend that `[launch]` names.
-std::unique_ptr<Backend> make_backend(const LaunchSection& launch);
-
 /// Trains with `launch.ranks` threads. `stop` may be set at any time: all ranks end after the same
 /// step. Throws the first rank's error after all have ended.
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,

@@ -63,7 +63,7 @@ Control::Outcome Control::exchange(int64_t tokens, bool stop) {
                             mine_.range(kSourceWord, 1));
     clear(local_);
   }
-  const ScopedSpan span(context_.recorder(), SpanKind::kCommExposed, "control");
+  const ScopedSpan span = context_.span(SpanKind::kCommExposed, "control");
   communicator_.all_gather(context_.compute(), all_, {.purpose = Purpose::kControl});
   context_.compute().synchronize();
   if (!context_.backend().computes()) {

@@ -126,8 +126,9 @@ class Backend {
   virtual std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const = 0;
   /// A rank's streams. `mode` and `lazy_seed` are for the host's.
   virtual std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const = 0;
-  /// Called once in each rank's host thread, before all else: sets its number of OpenMP threads.
-  virtual void bind_thread(int threads) const = 0;
+  /// Called once in each rank's host thread, before all else: chooses the rank's device, and how
+  /// many OpenMP threads its kernels have.
+  virtual void bind_thread(int rank, int threads) const = 0;
   virtual void copy_from_host(Stream& stream, std::span<const std::byte> source,
                               const Tensor& out) = 0;
   /// At once: the caller has synchronised.

@@ -46,6 +46,11 @@ class RankContext {
   /// recorded as exposed.
   void wait_for_communication(const Event& event, std::string_view name, int bucket);
 
+  /// Records the time of what is put on the compute stream during its lifetime.
+  ScopedSpan span(SpanKind kind, std::string_view name, int bucket = -1) {
+    return ScopedSpan(recorder_, *compute_, {.kind = kind, .name = name, .bucket = bucket});
+  }
+
   /// The category that new tensors get, and whether ops record gradients: set by the scopes below.
   Category category() const { return category_; }
   bool grad_enabled() const { return grad_enabled_; }

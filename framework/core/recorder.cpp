@@ -15,8 +15,22 @@ void Recorder::add(const Span& span) {
   spans_.push_back(span);
 }
 
+void Recorder::add(const Span& span, const StreamTime& begin, const StreamTime& end) {
+  const std::lock_guard lock(mutex_);
+  pending_.push_back({span, begin, end});
+}
+
 std::vector<Span> Recorder::take() {
   const std::lock_guard lock(mutex_);
+  std::erase_if(pending_, [&](Pending& pending) {
+    const auto end = pending.end.get();
+    if (end.has_value()) {
+      pending.span.begin = pending.begin.get().value();
+      pending.span.end = *end;
+      spans_.push_back(pending.span);
+    }
+    return end.has_value();
+  });
   return std::exchange(spans_, {});
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/core/stream.h"
+
 namespace zerolab {
 
 /// Where a span of time was spent.
@@ -21,16 +23,14 @@ enum class SpanKind : uint8_t {
 inline constexpr int kNumSpanKinds = 7;
 std::string_view name_of(SpanKind kind);
 
-using Clock = std::chrono::steady_clock;
-
 /// One piece of time of one rank. `name` has static storage.
 struct Span {
   SpanKind kind;
   std::string_view name;
   int bucket = -1;
   int64_t bytes = 0;
-  Clock::time_point begin;
-  Clock::time_point end;
+  Clock::time_point begin = {};
+  Clock::time_point end = {};
 
   double milliseconds() const {
     return std::chrono::duration<double, std::milli>(end - begin).count();
@@ -42,29 +42,38 @@ struct Span {
 class Recorder {
  public:
   void add(const Span& span);
-  /// Hands over the spans recorded so far and starts again.
+  /// A span between two points of a device's streams, whose times `span` gets when they are known.
+  void add(const Span& span, const StreamTime& begin, const StreamTime& end);
+  /// Hands over the spans recorded so far and starts again. Those that a device has not ended
+  /// remain, for a later call.
   std::vector<Span> take();
 
  private:
+  struct Pending {
+    Span span;
+    StreamTime begin;
+    StreamTime end;
+  };
+
   std::mutex mutex_;
   std::vector<Span> spans_;
+  std::vector<Pending> pending_;
 };
 
-/// Records its own lifetime.
+/// Records what is put on a stream during its lifetime.
 class ScopedSpan {
  public:
-  ScopedSpan(Recorder& recorder, SpanKind kind, std::string_view name, int bucket = -1)
-      : recorder_(recorder), span_{kind, name, bucket, 0, Clock::now(), {}} {}
-  ~ScopedSpan() {
-    span_.end = Clock::now();
-    recorder_.add(span_);
-  }
+  ScopedSpan(Recorder& recorder, Stream& stream, const Span& span)
+      : recorder_(recorder), stream_(stream), span_(span), begin_(stream.time()) {}
+  ~ScopedSpan() { recorder_.add(span_, begin_, stream_.time()); }
   ScopedSpan(const ScopedSpan&) = delete;
   ScopedSpan& operator=(const ScopedSpan&) = delete;
 
  private:
   Recorder& recorder_;
-  Span span_;
+  Stream& stream_;
+  const Span span_;
+  const StreamTime begin_;
 };
 
 }  // namespace zerolab

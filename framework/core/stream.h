@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace zerolab {
 
@@ -33,6 +36,32 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
+using Clock = std::chrono::steady_clock;
+
+/// What a backend keeps behind a `StreamTime` that it does not know at once.
+class StreamTimeState {
+ public:
+  virtual ~StreamTimeState() = default;
+  /// By the host's clock; nothing while the point is not reached.
+  virtual std::optional<Clock::time_point> time() const = 0;
+};
+
+/// When a stream passes a point of its order of work, by the host's clock. Copies share it.
+class StreamTime {
+ public:
+  StreamTime(Clock::time_point time) : time_(time) {}
+  explicit StreamTime(std::shared_ptr<const StreamTimeState> state) : state_(std::move(state)) {}
+
+  /// Nothing while the point is not reached.
+  std::optional<Clock::time_point> get() const {
+    return state_ == nullptr ? time_ : state_->time();
+  }
+
+ private:
+  Clock::time_point time_;
+  std::shared_ptr<const StreamTimeState> state_;
+};
+
 /// An ordered queue of device work. Work of one stream runs in order; between streams only events
 /// order it. A stream is driven by its rank's host thread alone.
 class Stream {
@@ -43,6 +72,9 @@ class Stream {
   /// Work launched from now on starts only after `event`. Does not block the host where the device
   /// can wait.
   virtual void wait(const Event& event) = 0;
+  /// When the work launched so far is done. The host's time now where the caller runs that work
+  /// itself.
+  virtual StreamTime time() { return Clock::now(); }
   /// Blocks the host until all launched work is done; rethrows what it threw.
   virtual void synchronize() = 0;
   /// Runs `work` on the host, in the stream's order; may block the caller until it is its turn.

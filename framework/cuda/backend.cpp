@@ -10,10 +10,7 @@ namespace zerolab {
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   const cuda::Devices devices = cuda::find_devices();
   require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
-  require(options.device >= 0 && options.device < std::ssize(devices.found), "cuda",
-          "there is no such device; got {}, expected within [0, {})", options.device,
-          devices.found.size());
-  return std::make_unique<CudaBackend>(options);
+  return std::make_unique<CudaBackend>(static_cast<int>(devices.found.size()), options);
 }
 
 std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
@@ -25,8 +22,8 @@ std::unique_ptr<RankStreams> CudaBackend::make_streams(StreamMode /*mode*/,
   return std::make_unique<cuda::CudaStreams>();
 }
 
-void CudaBackend::bind_thread(int /*threads*/) const {
-  cuda::check(cudaSetDevice(options_.device), "choosing a device");
+void CudaBackend::bind_thread(int rank, int /*threads*/) const {
+  cuda::check(cudaSetDevice(rank % num_devices_), "choosing a device");
 }
 
 void CudaBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,

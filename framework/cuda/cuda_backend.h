@@ -6,17 +6,18 @@
 
 namespace zerolab {
 
-/// The kernels of NVIDIA GPUs; each rank's host thread has made its device current
+/// The kernels of NVIDIA GPUs: of the device that each rank's host thread has made current
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(const CudaOptions& options) : options_(options), products_(options.tf32) {}
+  CudaBackend(int num_devices, const CudaOptions& options)
+      : num_devices_(num_devices), products_(options.tf32) {}
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override;
   std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override;
-  void bind_thread(int threads) const override;
+  void bind_thread(int rank, int threads) const override;
   void copy_from_host(Stream& stream, std::span<const std::byte> source,
                       const Tensor& out) override;
   void copy_to_host(const Tensor& source, std::span<std::byte> out) override;
@@ -108,7 +109,7 @@ class CudaBackend final : public Backend {
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
                       const Tensor& bias, const Tensor& pre_activation, const Tensor& out);
 
-  const CudaOptions options_;
+  const int num_devices_;
   cuda::CublasProducts products_;
 };
 

@@ -9,6 +9,7 @@ namespace zerolab::cuda {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{1} << 20;
+constexpr std::chrono::seconds kLongestElapsed{4};
 
 void* pinned(size_t bytes) {
   void* memory = nullptr;
@@ -51,6 +52,29 @@ class CudaEvent final : public EventState {
 
 }  // namespace
 
+TimedEvent::TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> base)
+    : base_(std::move(base)) {
+  check(cudaEventCreate(&event_), "creating a timed event");
+  check(cudaEventRecord(event_, stream), "recording a timed event");
+  if (base_ == nullptr) {
+    check(cudaEventSynchronize(event_), "work before a timed event");
+    time_ = Clock::now();
+  }
+}
+
+TimedEvent::~TimedEvent() { cudaEventDestroy(event_); }
+
+std::optional<Clock::time_point> TimedEvent::time() const {
+  if (!time_.has_value() && cudaEventQuery(event_) == cudaSuccess) {
+    float milliseconds = 0.0F;
+    check(cudaEventElapsedTime(&milliseconds, base_->event_, event_), "reading a timed event");
+    time_ = base_->time_.value() + std::chrono::duration_cast<Clock::duration>(
+                                       std::chrono::duration<double, std::milli>(milliseconds));
+    base_ = nullptr;
+  }
+  return time_;
+}
+
 CudaStream::CudaStream(int priority)
     : fault_(new (pinned(sizeof(Fault))) Fault{}, [](Fault* fault) { cudaFreeHost(fault); }) {
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority),
@@ -83,6 +107,19 @@ void CudaStream::synchronize() {
 void CudaStream::run_on_host(std::function<void()> work) {
   synchronize();
   work();
+}
+
+StreamTime CudaStream::time() {
+  if (base_ == nullptr) {
+    base_ = last_ = std::make_shared<TimedEvent>(stream_, nullptr);
+  }
+  // The elapsed time is told in fp32: not to lose microseconds, it is counted from a recent point.
+  const std::optional<Clock::time_point> known = last_->time();
+  if (known.has_value() && *known - base_->time().value() > kLongestElapsed) {
+    base_ = last_;
+  }
+  last_ = std::make_shared<TimedEvent>(stream_, base_);
+  return StreamTime(last_);
 }
 
 Stream& CudaStreams::communication() {

@@ -23,6 +23,22 @@ struct Fault {
   int64_t limit;
 };
 
+/// A point of a stream, and its time: what elapsed since an earlier one, whose time is known.
+class TimedEvent final : public StreamTimeState {
+ public:
+  TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> base);
+  ~TimedEvent() override;
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  std::optional<Clock::time_point> time() const override;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  mutable std::shared_ptr<const TimedEvent> base_;
+  mutable std::optional<Clock::time_point> time_;
+};
+
 /// A stream of the current device. Work is put on it with `launch` (launch.h); errors of earlier
 /// work, and faults of its input, come out of `synchronize` and of events, again and again.
 class CudaStream final : public Stream {
@@ -38,6 +54,7 @@ class CudaStream final : public Stream {
   void synchronize() override;
   /// Waits for the stream, then runs `work` in the calling thread.
   void run_on_host(std::function<void()> work) override;
+  StreamTime time() override;
   cudaStream_t handle() const { return stream_; }
 
   /// Copies to `out` on the device in stream order, through pinned memory of the stream's own: the
@@ -56,6 +73,8 @@ class CudaStream final : public Stream {
   std::shared_ptr<Fault> fault_;
   std::array<Staging, 8> staging_;  ///< used in turn
   size_t next_staging_ = 0;
+  std::shared_ptr<const TimedEvent> base_;  ///< whose time is known
+  std::shared_ptr<const TimedEvent> last_;
 };
 
 /// A rank's streams. Communication has the device's highest priority: it is what others wait for.

@@ -20,7 +20,9 @@ class MetaBackend final : public Backend {
   std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
     return make_cpu_streams(mode, lazy_seed);
   }
-  void bind_thread(int threads) const override { imitated_.bind_thread(threads); }
+  void bind_thread(int rank, int threads) const override {
+    imitated_.bind_thread(rank, threads);
+  }
   void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
   void copy_to_host(const Tensor&, std::span<std::byte> out) override {
     std::fill(out.begin(), out.end(), std::byte{0});

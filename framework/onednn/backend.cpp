@@ -9,7 +9,7 @@ bool onednn_is_available() { return true; }
 
 std::unique_ptr<Backend> make_onednn_backend() { return std::make_unique<OnednnBackend>(); }
 
-void OnednnBackend::bind_thread(int threads) const { omp_set_num_threads(threads); }
+void OnednnBackend::bind_thread(int /*rank*/, int threads) const { omp_set_num_threads(threads); }
 
 void OnednnBackend::reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
                                     double divisor, std::span<std::byte> out) {

@@ -11,7 +11,7 @@ namespace zerolab {
 class OnednnBackend final : public PlainBackend {
  public:
   std::string_view name() const override { return "onednn"; }
-  void bind_thread(int threads) const override;
+  void bind_thread(int rank, int threads) const override;
 
   // --- elementwise ---
   void fill(Stream& stream, const Tensor& out, double value) override;

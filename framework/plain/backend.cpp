@@ -18,7 +18,7 @@ std::unique_ptr<RankStreams> PlainBackend::make_streams(StreamMode mode, uint64_
   return make_cpu_streams(mode, lazy_seed);
 }
 
-void PlainBackend::bind_thread(int /*threads*/) const {}
+void PlainBackend::bind_thread(int /*rank*/, int /*threads*/) const {}
 
 void PlainBackend::copy_from_host(Stream& stream, std::span<const std::byte> source,
                                   const Tensor& out) {

@@ -13,7 +13,7 @@ class PlainBackend : public Backend {
   // --- device ---
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool poison) const override;
   std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override;
-  void bind_thread(int threads) const override;
+  void bind_thread(int rank, int threads) const override;
   void copy_from_host(Stream& stream, std::span<const std::byte> source,
                       const Tensor& out) override;
   void copy_to_host(const Tensor& source, std::span<std::byte> out) override;

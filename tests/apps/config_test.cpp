@@ -233,8 +233,6 @@ struct NotBuilt {
 
 TEST(Config, RefusesByNameWhatIsNotBuilt) {
   const NotBuilt cases[] = {
-      {"launch", "device", "\"cuda\"",
-       " = \"cuda\" is not built in this version; expected \"auto\" or \"cpu\""},
       {"data", "tokenizer", "\"gpt2\"",
        " = \"gpt2\" is not built in this version; expected \"byte\" or \"char\""},
       {"log", "trace", "true",

@@ -27,6 +27,7 @@ inline std::string parse_error(const std::string& text) {
 inline RunConfig resolved(const std::vector<std::string>& overrides) {
   RunConfig config;
   apply_override(config, "data.path=/dev/null");
+  apply_override(config, "launch.device=cpu");
   for (const std::string& assignment : overrides) {
     apply_override(config, assignment);
   }

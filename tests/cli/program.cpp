@@ -25,6 +25,7 @@ eval_every = 3
 
 [launch]
 ranks = 2
+device = "cpu"
 backend = ")" BACKEND R"("
 
 [model]

@@ -1,0 +1,18 @@
+#include "framework/core/error.h"
+#include "framework/cuda/backend.h"
+
+namespace zerolab {
+namespace {
+
+constexpr std::string_view kMissing =
+    "this program was built without CUDA; it needs the CUDA toolkit when it is built";
+
+}  // namespace
+
+cuda::Devices cuda::find_devices() { return {{}, std::string(kMissing)}; }
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& /*options*/) {
+  fail("cuda", "{}; use launch.device = \"cpu\"", kMissing);
+}
+
+}  // namespace zerolab

@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include "apps/train_gpt/launch.h"
+#include "apps/train_gpt/training_run.h"
+#include "cuda_sim/simulator.h"
+#include "framework/core/error.h"
+#include "tests/apps/configs.h"
+#include "tests/data/test_files.h"
+
+namespace zerolab::app {
+namespace {
+
+/// What train-gpt does with `launch.device`, on simulated devices.
+class CudaApp : public testing::Test {
+ protected:
+  CudaApp() { cuda_sim::reset(1); }
+  ~CudaApp() override { cuda_sim::set_devices(1); }
+
+  RunConfig config(const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {
+        "launch.device=auto", "launch.ranks=2",     "data.path=" + text_,      "run.steps=3",
+        "run.eval_every=3",   "run.eval_batches=1", "model.n_layer=1",         "model.n_head=2",
+        "model.n_embd=16",    "model.block_size=8", "train.micro_batch_size=2"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return resolved(all);
+  }
+  RunSummary train(const RunConfig& config) {
+    RunObserver observer;
+    const std::atomic<bool> stop = false;
+    return run_training(config, load_training_data(config), observer, stop);
+  }
+
+  data::TempDir folder_;
+  std::string text_ = folder_.write("text.txt", std::string(2000, 'a') + std::string(2000, 'b'));
+};
+
+TEST_F(CudaApp, AutoTakesTheDevicesAndTheirMemory) {
+  constexpr size_t kGiB = size_t{1} << 30;
+  cuda_sim::set_devices(1, 8 * kGiB);
+  const RunConfig one = config({"launch.ranks=4"});
+  EXPECT_EQ(one.launch.device, "cuda");
+  EXPECT_EQ(one.launch.memory_limit, static_cast<int64_t>(8 * kGiB) / 10 * 9 / 4);
+  cuda_sim::set_devices(3, 8 * kGiB);
+  EXPECT_EQ(config({"launch.ranks=4"}).launch.memory_limit,
+            static_cast<int64_t>(8 * kGiB) / 10 * 9 / 2);
+  EXPECT_EQ(config({"launch.device=cpu"}).launch.device, "cpu");
+}
+
+TEST_F(CudaApp, WithoutADeviceAutoIsTheCpuAndCudaIsRefused) {
+  cuda_sim::set_devices(0);
+  EXPECT_EQ(config({}).launch.device, "cpu");
+  EXPECT_EQ(error_of([&] { config({"launch.device=cuda"}); }),
+            "[config] --set launch.device: launch.device; got \"cuda\", but there is an NVIDIA "
+            "driver, but no device that it shows to this program (see nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES); use \"cpu\"");
+}
+
+TEST_F(CudaApp, EveryStageTrainsWithTheSameBits) {
+  const RunSummary ddp = train(config({"zero.stage=0"}));
+  ASSERT_EQ(ddp.losses.size(), 3);
+  EXPECT_NE(ddp.losses[0], ddp.losses[2]);
+  for (const char* stage : {"1", "2"}) {
+    const std::string set = std::string("zero.stage=") + stage;
+    const RunSummary run = train(config({set, "zero.overlap_comm=true"}));
+    EXPECT_EQ(run.losses, ddp.losses) << set;
+    EXPECT_EQ(run.evaluation->loss, ddp.evaluation->loss) << set;
+  }
+}
+
+/// The dry run asks for the bytes that the run on the device takes.
+TEST_F(CudaApp, TheDryRunIsTheRun) {
+  for (const char* stage : {"0", "1", "2"}) {
+    const RunConfig run = config({std::string("zero.stage=") + stage, "run.eval_every=0"});
+    const TrainingData data = load_training_data(run);
+    const MemoryLedger::Snapshot predicted = dry_run(run, data.vocab_size, 0);
+    EXPECT_EQ(train(run).memory[0].peak, predicted.peak) << "stage " << stage;
+  }
+}
+
+TEST_F(CudaApp, TimesAreTheDevices) {
+  const RunSummary run = train(config({"zero.stage=2"}));
+  EXPECT_GT(run.ms.forward, 0.0);
+  EXPECT_GT(run.ms.backward, 0.0);
+  EXPECT_GT(run.ms.optimizer, 0.0);
+}
+
+}  // namespace
+}  // namespace zerolab::app
