@@ -39,6 +39,9 @@ class ProfiledBackend final : public Backend {
   int64_t linear_workspace(const LinearCall& call) const override {
     return inner_.linear_workspace(call);
   }
+  int64_t attention_workspace(const AttentionCall& call) const override {
+    return inner_.attention_workspace(call);
+  }
 
   // Kernels of many sizes that are one row of the table together.
   void copy_from_host(Stream& stream, std::span<const std::byte> source,

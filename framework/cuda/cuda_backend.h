@@ -3,6 +3,7 @@
 #include "framework/core/backend.h"
 #include "framework/cuda/backend.h"
 #include "framework/cuda/cublas_products.h"
+#include "framework/cuda/cudnn_attention.h"
 
 namespace zerolab {
 
@@ -10,8 +11,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(int num_devices, const CudaOptions& options)
-      : num_devices_(num_devices), products_(options.tf32) {}
+  CudaBackend(int num_devices, const CudaOptions& options);
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -73,6 +73,7 @@ class CudaBackend final : public Backend {
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                           const Tensor& dqkv, bool accumulate) override;
+  int64_t attention_workspace(const AttentionCall& call) const override;
 
   // --- embedding ---
   void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
@@ -111,6 +112,7 @@ class CudaBackend final : public Backend {
 
   const int num_devices_;
   cuda::CublasProducts products_;
+  const std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;  ///< null: our own kernel
 };
 
 }  // namespace zerolab

@@ -19,10 +19,7 @@ void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const T
     }
     return;
   }
-  RankContext& context = out.context();
-  const CategoryScope scope(context, Category::kWorkspace);
-  const Tensor workspace =
-      Tensor::empty(context, Shape{(linear_workspace(call) + 3) / 4}, DType::kFloat32);
+  const Tensor workspace = Tensor::workspace(out.context(), linear_workspace(call));
   const bool aligned = cuda::are_aligned(a.raw(), b.raw(), bias.raw(), out.raw());
   products_.find(call, aligned)
       .launch(cuda::handle_of(stream), a.raw(), b.raw(), bias.raw(), pre_activation.raw(),

@@ -78,6 +78,17 @@ TEST_P(CudaAttentionKernels, LargeScoresDoNotOverflow) {
   both.expect_close(log_sum_exp, 1e-5, 0.0);
 }
 
+// The programs that run these tests on a simulated device have no cuDNN, which is not simulated.
+TEST(CudaAttention, CudnnIsRefusedWhereItIsNotBuilt) {
+  try {
+    make_cuda_backend({.attention = CudaAttention::kCudnn});
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cuDNN"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("use the flash kernel"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(CudaAttention, LargerHeadsAreRefused) {
   Both both;
   const Twin qkv = both.empty(Shape{1, 1, 3 * 129}, DType::kFloat32);
