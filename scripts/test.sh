@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds zerolab and runs every test, then the tests labelled `sanitizer` under the sanitizers.
+# Builds zerolab and runs every test that needs no GPU (scripts/gpu-check.sh runs those), then the tests labelled
+# `sanitizer` under the sanitizers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bash scripts/setup.sh
-ctest --test-dir build --output-on-failure -j2
+ctest --test-dir build -LE gpu --output-on-failure -j2
 
 for sanitizer in tsan asan; do
   cmake --preset "$sanitizer"

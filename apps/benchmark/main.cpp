@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "apps/benchmark/gpu_command.h"
 #include "apps/benchmark/overhead_command.h"
 #include "apps/benchmark/overlap_command.h"
 #include "apps/benchmark/ranks_command.h"
@@ -132,40 +131,13 @@ int main(int argc, char** argv) {
   add_count(overlap_app, "--steps", overlap.steps,
             "Measured steps of a turn, between one before and one after them");
   add_json(overlap_app, overlap.json);
-
-  bench::GpuCommand gpu;
-  gpu.training.batch_size = 32;
-  gpu.training.block_length = 1024;
-  std::string dtype = "bf16";
-  CLI::App* gpu_app = program.add_subcommand(
-      "gpu",
-      "Full training steps of GPT-2 124M on random tokens on NVIDIA GPUs, against a large matrix "
-      "product's rate in the same run;\nmemory by category. Ranks share the devices there are.");
-  add_count(gpu_app, "--batch", gpu.training.batch_size, "Sequences a rank and step");
-  add_count(gpu_app, "--block", gpu.training.block_length, "Tokens a sequence");
-  gpu_app->add_option("--stage", gpu.training.engine.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str();
-  gpu_app->add_option("--dtype", dtype, "Of parameters and activations")
-      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16", "fp16"}))
-      ->capture_default_str();
-  add_count(gpu_app, "--ranks", gpu.training.ranks, "Ranks");
-  add_count(gpu_app, "--steps", gpu.steps, "Measured steps, after one that warms up");
-  add_json(gpu_app, gpu.json);
   CLI11_PARSE(program, argc, argv);
 
   step.training.model = kModels.at(model);
   step.training.threads = threads_of(cores, step.training.ranks);
   ranks.training.threads = threads_of(cores, ranks.training.ranks);
   overlap.training.threads = threads_of(cores, overlap.training.ranks);
-  gpu.training.engine.parameter_dtype = dtype == "bf16"   ? DType::kBFloat16
-                                        : dtype == "fp16" ? DType::kFloat16
-                                                          : DType::kFloat32;
   try {
-    if (*gpu_app) {
-      bench::run_gpu_command(gpu);
-      return 0;
-    }
     const std::unique_ptr<Backend> backend = make_onednn_backend();
     if (*step_app) {
       bench::run_step_command(step, *backend);

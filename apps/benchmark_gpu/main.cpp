@@ -1,16 +1,26 @@
-#include "apps/benchmark/gpu_command.h"
-
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
+#include "apps/benchmark/training_group.h"
 #include "framework/cuda/backend.h"
 
 namespace zerolab::bench {
 namespace {
+
+struct Options {
+  TrainingOptions training;
+  int steps = 20;
+  std::string json;  ///< file for the result; empty: none
+};
 
 constexpr int64_t kProductSize = 8192;
 constexpr int64_t kNumel = int64_t{1} << 28;  // far beyond any cache
@@ -54,9 +64,7 @@ double bandwidth(RankContext& context) {
          });
 }
 
-}  // namespace
-
-void run_gpu_command(const GpuCommand& command) {
+void run(const Options& command) {
   const std::unique_ptr<Backend> backend = make_cuda_backend();
   const TrainingOptions& options = command.training;
   const DType dtype = options.engine.parameter_dtype;
@@ -108,21 +116,54 @@ void run_gpu_command(const GpuCommand& command) {
     }
   }
   if (!command.json.empty()) {
-    const nlohmann::json record = {{"command", "gpu"},
-                                   {"device", device.name},
-                                   {"stage", options.engine.stage},
-                                   {"ranks", options.ranks},
-                                   {"batch", options.batch_size},
-                                   {"block", options.block_length},
-                                   {"dtype", name_of(dtype)},
-                                   {"product_tflops", peak / 1e12},
-                                   {"memory_gb_per_s", memory_rate / 1e9},
-                                   {"step_ms", median * 1e3},
-                                   {"tokens_per_s", tokens_per_s},
-                                   {"fraction_of_peak", fraction},
-                                   {"memory_at_peak", bytes}};
+    const nlohmann::json record = {
+        {"device", device.name},         {"stage", options.engine.stage},
+        {"ranks", options.ranks},        {"batch", options.batch_size},
+        {"block", options.block_length}, {"dtype", name_of(dtype)},
+        {"product_tflops", peak / 1e12}, {"memory_gb_per_s", memory_rate / 1e9},
+        {"step_ms", median * 1e3},       {"tokens_per_s", tokens_per_s},
+        {"fraction_of_peak", fraction},  {"memory_at_peak", bytes}};
     std::ofstream(command.json) << record.dump(2) << '\n';
   }
 }
 
+}  // namespace
 }  // namespace zerolab::bench
+
+int main(int argc, char** argv) {
+  using namespace zerolab;
+  const std::map<std::string, DType> dtypes = {
+      {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}};
+  bench::Options options;
+  bench::TrainingOptions& training = options.training;
+  training.batch_size = 32;
+  training.block_length = 1024;
+  training.engine.parameter_dtype = DType::kBFloat16;
+
+  CLI::App program(
+      "benchmark-gpu: full training steps of GPT-2 124M on random tokens on NVIDIA GPUs, against a "
+      "large matrix\nproduct's rate in the same run, and the memory by category. Ranks share the "
+      "devices there are.");
+  const auto add_count = [&](const std::string& name, auto& value, const std::string& help) {
+    program.add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  add_count("--batch", training.batch_size, "Sequences a rank and step");
+  add_count("--block", training.block_length, "Tokens a sequence");
+  add_count("--ranks", training.ranks, "Ranks");
+  add_count("--steps", options.steps, "Measured steps, after one that warms up");
+  program.add_option("--stage", training.engine.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
+      ->check(CLI::Range(0, 2))
+      ->capture_default_str();
+  program.add_option("--dtype", training.engine.parameter_dtype, "Of parameters and activations")
+      ->transform(CLI::CheckedTransformer(dtypes))
+      ->default_str("bf16");
+  program.add_option("--json", options.json, "Write the result to this file as well");
+  CLI11_PARSE(program, argc, argv);
+  try {
+    bench::run(options);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}
