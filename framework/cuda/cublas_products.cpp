@@ -116,18 +116,20 @@ CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bo
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.dtype));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.out_dtype));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(call.out_dtype));
-  const CublasDescription description = describe(nullptr, nullptr);
+  // Only the alignment of these addresses is looked at.
+  const auto address = [&](DType dtype) {
+    return reinterpret_cast<std::byte*>(uintptr_t{alignment_of(dtype)});
+  };
+  const CublasDescription description =
+      describe(address(call.dtype), reinterpret_cast<std::byte*>(uintptr_t{16}));
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_, description.get(), b_.get(), a_.get(), out_.get(),
-                                     out_.get(), made, 1, &result, &found);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
-    check(status, "looking for an algorithm");
+  status_ = cublasLtMatmulAlgoGetHeuristic(handle_, description.get(), b_.get(), a_.get(),
+                                           out_.get(), out_.get(), made, 1, &result, &found);
+  if (status_ == CUBLAS_STATUS_SUCCESS && found == 0) {
+    status_ = CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  if (found == 1) {
-    algorithm_ = result.algo;
-  }
+  algorithm_ = result.algo;
 }
 
 int64_t CublasProduct::workspace_bytes(const LinearCall& call) {
@@ -168,13 +170,14 @@ void CublasProduct::launch(cudaStream_t stream, const std::byte* a, const std::b
                            const std::byte* bias, std::byte* pre_activation, std::byte* out,
                            std::byte* workspace) const {
   require(exists(), "linear",
-          "cuBLASLt has no algorithm for a product; got {} rows, {} in, {} out of {} into {}",
-          call_.rows, call_.in, call_.out, name_of(call_.dtype), name_of(call_.out_dtype));
+          "cuBLASLt has no algorithm for a product ({}); got {} rows, {} in, {} out of {} into {}",
+          cublasLtGetStatusString(status_), call_.rows, call_.in, call_.out, name_of(call_.dtype),
+          name_of(call_.out_dtype));
   const float alpha = 1.0F;
   const float beta = call_.accumulate ? 1.0F : 0.0F;
   const CublasDescription description = describe(bias, pre_activation);
   check(cublasLtMatmul(handle_, description.get(), &alpha, b, b_.get(), a, a_.get(), &beta, out,
-                       out_.get(), out, out_.get(), &*algorithm_, workspace, workspace_bytes(call_),
+                       out_.get(), out, out_.get(), &algorithm_, workspace, workspace_bytes(call_),
                        stream),
         "launching a product");
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
 #include <shared_mutex>
 #include <tuple>
 
@@ -39,7 +38,7 @@ class CublasProduct {
   /// A fixed function of the call, so that a dry run without a device knows it.
   static int64_t workspace_bytes(const LinearCall& call);
   /// Whether the library has such a product.
-  bool exists() const { return algorithm_.has_value(); }
+  bool exists() const { return status_ == CUBLAS_STATUS_SUCCESS; }
   /// All matrices are of the call's dtypes. `bias` and `pre_activation` are null where the call has
   /// none; `workspace` is 16-byte aligned. Throws unless the product exists.
   void launch(cudaStream_t stream, const std::byte* a, const std::byte* b, const std::byte* bias,
@@ -57,7 +56,8 @@ class CublasProduct {
   CublasLayout a_;
   CublasLayout b_;
   CublasLayout out_;
-  std::optional<cublasLtMatmulAlgo_t> algorithm_;
+  cublasStatus_t status_;  ///< of looking for an algorithm
+  cublasLtMatmulAlgo_t algorithm_ = {};
 };
 
 /// The products planned so far, of all devices. Shared by the ranks' threads; products stay where

@@ -55,7 +55,9 @@ struct Twin {
 
 /// A rank of the plain backend and one of the device, which do the same.
 struct Both {
-  explicit Both(uint64_t seed = 0) { set_device_seed(seed); }
+  explicit Both(uint64_t seed = 0, const CudaOptions& options = {}) : cuda(options) {
+    set_device_seed(seed);
+  }
   ~Both() { EXPECT_NO_THROW(check_device_memory()); }
   Both(const Both&) = delete;
   Both& operator=(const Both&) = delete;
