@@ -65,12 +65,21 @@ GptBlock::GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t laye
   add_module(mlp_projection_);
 }
 
-Tensor GptBlock::forward(const Tensor& x, const ForwardOptions& options) const {
-  const Tensor attended = attention_projection_.forward(
-      ops::causal_attention(attention_.forward(ln_1_.forward(x)), config_.n_head));
-  const Tensor middle = ops::add(x, dropout(attended, config_, options, 1 + 2 * layer_));
-  const Tensor mixed = mlp_projection_.forward(ops::gelu(mlp_.forward(ln_2_.forward(middle))));
-  return ops::add(middle, dropout(mixed, config_, options, 2 + 2 * layer_));
+Tensor GptBlock::attend(const Tensor& x, const ForwardOptions& options) const {
+  const Tensor attended =
+      attention_projection_.forward(ops::causal_attention(attention_.forward(x), config_.n_head));
+  return dropout(attended, config_, options, 1 + 2 * layer_);
+}
+
+Tensor GptBlock::mix(const Tensor& x, const ForwardOptions& options) const {
+  const Tensor mixed = mlp_projection_.forward(mlp_.forward_gelu(x));
+  return dropout(mixed, config_, options, 2 + 2 * layer_);
+}
+
+ops::NormalizedSum GptBlock::forward(const ops::NormalizedSum& in, const nn::LayerNorm& next_norm,
+                                     const ForwardOptions& options) const {
+  const auto middle = ln_2_.forward_sum(in.sum, attend(in.normalized, options));
+  return next_norm.forward_sum(middle.sum, mix(middle.normalized, options));
 }
 
 Gpt::Gpt(const nn::Scope& scope, const GptConfig& config)
@@ -106,14 +115,18 @@ Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
   const Tensor positions =
       Tensor::from_host(context, Shape{length}, std::span<const int32_t>(indices));
 
-  Tensor x = ops::add(wte_.forward(tokens), wpe_.forward(positions));
-  x = dropout(x, config_, options, 0);
-  for (const auto& block : blocks_) {
-    x = block->forward(x, options);
+  const auto norm_before = [&](size_t layer) -> const nn::LayerNorm& {
+    return layer < blocks_.size() ? blocks_[layer]->first_norm() : ln_f_;
+  };
+  ops::NormalizedSum x;
+  x.sum = dropout(ops::add(wte_.forward(tokens), wpe_.forward(positions)), config_, options, 0);
+  x.normalized = norm_before(0).forward(x.sum);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+    x = blocks_[layer]->forward(x, norm_before(layer + 1), options);
   }
-  x = ln_f_.forward(x);
+  x.sum = Tensor();  // the logits are large enough
   const CategoryScope category(context, Category::kLogits);
-  return ops::linear(x, head_->tensor(), Tensor(), WeightLayout::kOutIn);
+  return ops::linear(x.normalized, head_->tensor(), Tensor(), WeightLayout::kOutIn);
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const {

@@ -29,13 +29,21 @@ struct ForwardOptions {
   int64_t first_sample = 0;  ///< global sample of the first row of tokens
 };
 
-/// One transformer layer: x + attention(norm(x)), then x + mlp(norm(x)).
+/// One transformer layer: x + attention(norm(x)), then x + mlp(norm(x)). Each sum is followed by a
+/// layer norm, which is computed with it: so a layer is given x with its norm, and returns its own
+/// result with that of `next_norm`, the following layer's.
 class GptBlock final : public nn::Module {
  public:
   GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t layer);
-  Tensor forward(const Tensor& x, const ForwardOptions& options) const;
+  const nn::LayerNorm& first_norm() const { return ln_1_; }
+  ops::NormalizedSum forward(const ops::NormalizedSum& in, const nn::LayerNorm& next_norm,
+                             const ForwardOptions& options) const;
 
  private:
+  /// The two branches; x is normalised.
+  Tensor attend(const Tensor& x, const ForwardOptions& options) const;
+  Tensor mix(const Tensor& x, const ForwardOptions& options) const;
+
   const GptConfig config_;
   const int64_t layer_;
   nn::LayerNorm ln_1_;

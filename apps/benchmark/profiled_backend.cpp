@@ -39,6 +39,9 @@ class ProfiledBackend final : public Backend {
   int64_t linear_workspace(const LinearCall& call) const override {
     return inner_.linear_workspace(call);
   }
+  int64_t attention_workspace(const AttentionCall& call) const override {
+    return inner_.attention_workspace(call);
+  }
 
   // Kernels of many sizes that are one row of the table together.
   void copy_from_host(Stream& stream, std::span<const std::byte> source,
@@ -110,6 +113,14 @@ class ProfiledBackend final : public Backend {
           of(x) + of(weight) + of(bias) + of(out),
           [&] { inner_.linear_forward(stream, x, weight, layout, bias, out); });
   }
+  void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                           WeightLayout layout, const Tensor& bias, const Tensor& pre_activation,
+                           const Tensor& out) override {
+    timed(product("linear gelu forward", x, out), product_flops(x, out),
+          of(x) + of(weight) + of(bias) + of(pre_activation) + of(out), [&] {
+            inner_.linear_gelu_forward(stream, x, weight, layout, bias, pre_activation, out);
+          });
+  }
   void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                              WeightLayout layout, const Tensor& dx, bool accumulate) override {
     timed(product("linear backward input", dx, dy), product_flops(dx, dy),
@@ -133,6 +144,14 @@ class ProfiledBackend final : public Backend {
                           const Tensor& rstd) override {
     timed(by_rows("layer norm forward", out), 0, of(x) + of(out),
           [&] { inner_.layer_norm_forward(stream, x, weight, bias, epsilon, out, mean, rstd); });
+  }
+  void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                              const Tensor& weight, const Tensor& bias, double epsilon,
+                              const Tensor& sum, const Tensor& out, const Tensor& mean,
+                              const Tensor& rstd) override {
+    timed(by_rows("add layer norm forward", out), 0, of(a) + of(b) + of(sum) + of(out), [&] {
+      inner_.add_layer_norm_forward(stream, a, b, weight, bias, epsilon, sum, out, mean, rstd);
+    });
   }
   void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                  const Tensor& mean, const Tensor& rstd, const Tensor& dy,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,6 +56,8 @@ struct LinearCall {
   bool accumulate;
   DType dtype;      ///< of both factors
   DType out_dtype;  ///< of the product
+  bool gelu = false;
+  bool pre_activation = false;  ///< written beside the GELU
 
   /// What the linear kernels below are called with, so that a dry run asks for the workspace of the
   /// very call that the real run makes.
@@ -96,7 +99,36 @@ struct LinearCall {
   }
   bool is_empty() const { return rows * in * out == 0; }
 
-  bool operator==(const LinearCall&) const = default;
+  auto operator<=>(const LinearCall&) const = default;
+};
+
+/// One call of an attention kernel, by what its workspace can depend on.
+struct AttentionCall {
+  enum class Pass : uint8_t { kForward, kBackward };
+  Pass pass;
+  int64_t samples;    ///< B
+  int64_t positions;  ///< T
+  int64_t heads;
+  int64_t head_size;
+  DType dtype;
+  bool accumulate;
+
+  static AttentionCall forward(const Tensor& qkv, int64_t num_heads) {
+    return of(Pass::kForward, qkv, num_heads, false);
+  }
+  static AttentionCall backward(const Tensor& qkv, int64_t num_heads, bool accumulate) {
+    return of(Pass::kBackward, qkv, num_heads, accumulate);
+  }
+  bool is_empty() const { return samples * positions * heads * head_size == 0; }
+
+  auto operator<=>(const AttentionCall&) const = default;
+
+ private:
+  static AttentionCall of(Pass pass, const Tensor& qkv, int64_t num_heads, bool accumulate) {
+    const Shape& shape = qkv.shape();
+    return {pass,        shape[0],  shape[1], num_heads, shape[2] / (3 * num_heads),
+            qkv.dtype(), accumulate};
+  }
 };
 
 /// The kernels of one kind of device. Everything that touches device memory is here or in a
@@ -146,7 +178,7 @@ class Backend {
   /// dx may be dy.
   virtual void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                              bool accumulate) = 0;
-  /// GELU with tanh (Hendrycks & Gimpel 2016), as GPT-2's.
+  /// GELU with tanh (Hendrycks & Gimpel 2016), as GPT-2's. out may be x.
   virtual void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
   /// dx may be dy.
   virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
@@ -160,6 +192,13 @@ class Backend {
   // --- linear: x [M, K], weight [K, N] or [N, K], bias [N] or undefined, out [M, N] ---
   virtual void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                               WeightLayout layout, const Tensor& bias, const Tensor& out) = 0;
+  /// pre_activation = x · weight + bias, out = its GELU: of the rounded numbers, or of those that
+  /// they were rounded from. `pre_activation` [M, N] may be undefined, where no backward needs it.
+  /// Takes the workspace of `linear_forward`, which it consists of with `gelu_forward` unless a
+  /// backend has one kernel for both.
+  virtual void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                                   WeightLayout layout, const Tensor& bias,
+                                   const Tensor& pre_activation, const Tensor& out);
   /// dx [M, K] (+)= dy [M, N] · weightᵀ.
   virtual void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                      WeightLayout layout, const Tensor& dx, bool accumulate) = 0;
@@ -167,8 +206,8 @@ class Backend {
   virtual void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                                       WeightLayout layout, const Tensor& dweight,
                                       bool accumulate) = 0;
-  /// out [N] (+)= sum over rows of x [M, N], added in row order: the gradient of a bias or of
-  /// positions.
+  /// out [N] (+)= sum over rows of x [M, N], added in an order that depends on M alone: the
+  /// gradient of a bias or of positions.
   virtual void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) = 0;
 
   // --- layer norm over the last extent C; weight [C], bias [C] or undefined; mean and rstd [rows]
@@ -176,10 +215,18 @@ class Backend {
   virtual void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                   const Tensor& bias, double epsilon, const Tensor& out,
                                   const Tensor& mean, const Tensor& rstd) = 0;
+  /// sum = a + b, rounded; out = the layer norm of that sum. Bits are those of `add` and
+  /// `layer_norm_forward`, which it consists of unless a backend has one kernel for both. a, b, sum
+  /// and out have one shape.
+  virtual void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                                      const Tensor& weight, const Tensor& bias, double epsilon,
+                                      const Tensor& sum, const Tensor& out, const Tensor& mean,
+                                      const Tensor& rstd);
   virtual void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                          const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                                          const Tensor& dx, bool accumulate) = 0;
-  /// dweight and dbias [C]; either may be undefined. Rows are added in order.
+  /// dweight and dbias [C]; either may be undefined. Rows are added in an order that depends on
+  /// their number alone.
   virtual void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor& mean,
                                               const Tensor& rstd, const Tensor& dy,
                                               const Tensor& dweight, bool accumulate_weight,
@@ -204,14 +251,15 @@ class Backend {
 
   // --- losses ---
   /// logits [M, V], targets [M] int32; log_sum_exp [M]; loss: one element, the mean over rows
-  /// (summed in fp64, in order).
+  /// (summed in fp64, in an order that depends on M alone).
   virtual void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor& targets,
                                      const Tensor& log_sum_exp, const Tensor& loss) = 0;
   /// Overwrites the logits with their gradient: (softmax - onehot) * dloss / M. dloss has one
   /// element.
   virtual void cross_entropy_backward(Stream& stream, const Tensor& dloss, const Tensor& targets,
                                       const Tensor& log_sum_exp, const Tensor& logits) = 0;
-  /// loss = mean of (prediction - target)^2.
+  /// loss = mean of (prediction - target)^2 (summed in fp64, in an order that depends on the number
+  /// of elements alone).
   virtual void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
                            const Tensor& loss) = 0;
   virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
@@ -245,6 +293,8 @@ class Backend {
   /// Bytes that a linear kernel takes from the ledger's workspace while it is launched. The meta
   /// backend asks the backend that it stands for.
   virtual int64_t linear_workspace(const LinearCall& /*call*/) const { return 0; }
+  /// The same of an attention kernel.
+  virtual int64_t attention_workspace(const AttentionCall& /*call*/) const { return 0; }
 };
 
 }  // namespace zerolab

@@ -29,6 +29,11 @@ Tensor Tensor::empty_like(const Tensor& other) {
   return empty(other.context(), other.shape(), other.dtype());
 }
 
+Tensor Tensor::workspace(RankContext& context, int64_t bytes) {
+  const CategoryScope scope(context, Category::kWorkspace);
+  return empty(context, Shape{(bytes + 3) / 4}, DType::kFloat32);
+}
+
 Tensor Tensor::zeros(RankContext& context, const Shape& shape, DType dtype) {
   const Tensor tensor = empty(context, shape, dtype);
   context.backend().fill(context.compute(), tensor, 0.0);

@@ -24,6 +24,8 @@ class Tensor {
   /// Uninitialised memory in the context's current category.
   static Tensor empty(RankContext& context, const Shape& shape, DType dtype);
   static Tensor empty_like(const Tensor& other);
+  /// At least `bytes` of uninitialised memory in the workspace's category, as fp32.
+  static Tensor workspace(RankContext& context, int64_t bytes);
   static Tensor zeros(RankContext& context, const Shape& shape, DType dtype);
   /// Copies `values` to the device; throws unless there are `shape.numel()` of them.
   template <typename T>

@@ -369,10 +369,32 @@ void with_tiles(const Heads& heads, DType dtype, Body&& body) {
   });
 }
 
+/// Of dqkv; 16-byte aligned memory can follow.
+int64_t gradient_bytes(const AttentionCall& call) {
+  const int64_t bytes =
+      call.samples * call.positions * 3 * call.heads * call.head_size * size_of(call.dtype);
+  return (bytes + 15) / 16 * 16;
+}
+
 }  // namespace
+
+int64_t CudaBackend::attention_workspace(const AttentionCall& call) const {
+  if (cudnn_attention_ == nullptr || call.is_empty()) {
+    return 0;
+  }
+  return cudnn_attention_->workspace_bytes(call) + (call.accumulate ? gradient_bytes(call) : 0);
+}
 
 void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                     const Tensor& out, const Tensor& log_sum_exp) {
+  const AttentionCall call = AttentionCall::forward(qkv, num_heads);
+  if (cudnn_attention_ != nullptr && !call.is_empty()) {
+    const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
+    cudnn_attention_->launch(cuda::handle_of(stream), call,
+                             {.qkv = qkv.raw(), .out = out.raw(), .log_sum_exp = log_sum_exp.raw()},
+                             workspace.raw());
+    return;
+  }
   const Heads heads(qkv, num_heads);
   with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     launch_tiles<kPer>(stream, heads, 3, 0, forward_kernel<kPer, kQuads, T>, qkv.data<T>(), heads,
@@ -383,6 +405,24 @@ void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t n
 void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                      const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                                      const Tensor& dqkv, bool accumulate) {
+  const AttentionCall call = AttentionCall::backward(qkv, num_heads, accumulate);
+  if (cudnn_attention_ != nullptr && !call.is_empty()) {
+    // What is to be added is computed in the workspace, rounded, and added by a kernel of its own.
+    const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
+    const Tensor gradient =
+        accumulate ? workspace.reinterpret(qkv.dtype()).range(0, dqkv.numel()) : dqkv;
+    cudnn_attention_->launch(cuda::handle_of(stream), call,
+                             {.qkv = qkv.raw(),
+                              .out = out.raw(),
+                              .log_sum_exp = log_sum_exp.raw(),
+                              .dy = dy.raw(),
+                              .dqkv = gradient.raw()},
+                             workspace.raw() + (accumulate ? gradient_bytes(call) : 0));
+    if (accumulate) {
+      this->accumulate(stream, gradient, dqkv);
+    }
+    return;
+  }
   const Heads heads(qkv, num_heads);
   with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     const BackwardArguments<T> arguments = {

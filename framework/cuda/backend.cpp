@@ -7,11 +7,17 @@
 
 namespace zerolab {
 
-std::unique_ptr<Backend> make_cuda_backend() {
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   const cuda::Devices devices = cuda::find_devices();
   require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
-  return std::make_unique<CudaBackend>(static_cast<int>(devices.found.size()));
+  return std::make_unique<CudaBackend>(static_cast<int>(devices.found.size()), options);
 }
+
+CudaBackend::CudaBackend(int num_devices, const CudaOptions& options)
+    : num_devices_(num_devices),
+      products_(options.tf32),
+      cudnn_attention_(options.attention == CudaAttention::kCudnn ? cuda::make_cudnn_attention()
+                                                                  : nullptr) {}
 
 std::unique_ptr<Allocator> CudaBackend::make_allocator(MemoryLedger& ledger, bool poison) const {
   return std::make_unique<cuda::CudaAllocator>(ledger, poison);

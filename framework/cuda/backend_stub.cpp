@@ -11,7 +11,7 @@ constexpr std::string_view kMissing =
 
 cuda::Devices cuda::find_devices() { return {{}, std::string(kMissing)}; }
 
-std::unique_ptr<Backend> make_cuda_backend() {
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& /*options*/) {
   fail("cuda", "{}; use launch.device = \"cpu\"", kMissing);
 }
 

@@ -43,6 +43,16 @@ CublasLayout layout_of(int64_t rows, int64_t cols, DType dtype) {
   return CublasLayout(layout);
 }
 
+cublasLtEpilogue_t epilogue_of(const LinearCall& call) {
+  if (!call.gelu) {
+    return call.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  if (call.pre_activation) {
+    return call.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  }
+  return call.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+}
+
 template <typename T>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
   check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
@@ -58,8 +68,12 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 
 }  // namespace
 
-CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned)
-    : handle_(handle), call_(call) {
+CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bool aligned,
+                             bool tf32)
+    : handle_(handle),
+      call_(call),
+      compute_(tf32 && call.dtype == DType::kFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F) {
   const bool out_in = call.layout == WeightLayout::kOutIn;
   const auto x = [&](DType dtype) { return layout_of(call.rows, call.in, dtype); };
   const auto y = [&](DType dtype) { return layout_of(call.rows, call.out, dtype); };
@@ -102,15 +116,19 @@ CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bo
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.dtype));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.out_dtype));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(call.out_dtype));
-  const CublasDescription description = describe(nullptr);
+  // Only the alignment of these addresses is looked at.
+  const auto address = [&](DType dtype) {
+    return reinterpret_cast<std::byte*>(uintptr_t{alignment_of(dtype)});
+  };
+  const CublasDescription description =
+      describe(address(call.dtype), reinterpret_cast<std::byte*>(uintptr_t{16}));
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(handle_, description.get(), b_.get(), a_.get(), out_.get(),
-                                       out_.get(), made, 1, &result, &found),
-        "looking for an algorithm");
-  require(found == 1, "linear",
-          "cuBLASLt has no algorithm for a product; got {} rows, {} in, {} out of {} into {}",
-          call.rows, call.in, call.out, name_of(call.dtype), name_of(call.out_dtype));
+  status_ = cublasLtMatmulAlgoGetHeuristic(handle_, description.get(), b_.get(), a_.get(),
+                                           out_.get(), out_.get(), made, 1, &result, &found);
+  if (status_ == CUBLAS_STATUS_SUCCESS && found == 0) {
+    status_ = CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   algorithm_ = result.algo;
 }
 
@@ -130,25 +148,34 @@ int64_t CublasProduct::workspace_bytes(const LinearCall& call) {
   return std::min(kLargestWorkspace, kCounters + kSplits * numel * size_of(DType::kFloat32));
 }
 
-CublasDescription CublasProduct::describe(const std::byte* bias) const {
+CublasDescription CublasProduct::describe(const std::byte* bias, std::byte* pre_activation) const {
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check(cublasLtMatmulDescCreate(&made, compute_, CUDA_R_32F), "describing a product");
   CublasDescription description(made);
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, transposed_b_ ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, transposed_a_ ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(call_));
   if (call_.bias) {
-    set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(call_.dtype));
     set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
+  }
+  if (call_.pre_activation) {  // of the result's dtype
+    set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, call_.out);
+    set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(pre_activation));
   }
   return description;
 }
 
 void CublasProduct::launch(cudaStream_t stream, const std::byte* a, const std::byte* b,
-                           const std::byte* bias, std::byte* out, std::byte* workspace) const {
+                           const std::byte* bias, std::byte* pre_activation, std::byte* out,
+                           std::byte* workspace) const {
+  require(exists(), "linear",
+          "cuBLASLt has no algorithm for a product ({}); got {} rows, {} in, {} out of {} into {}",
+          cublasLtGetStatusString(status_), call_.rows, call_.in, call_.out, name_of(call_.dtype),
+          name_of(call_.out_dtype));
   const float alpha = 1.0F;
   const float beta = call_.accumulate ? 1.0F : 0.0F;
-  const CublasDescription description = describe(bias);
+  const CublasDescription description = describe(bias, pre_activation);
   check(cublasLtMatmul(handle_, description.get(), &alpha, b, b_.get(), a, a_.get(), &beta, out,
                        out_.get(), out, out_.get(), &algorithm_, workspace, workspace_bytes(call_),
                        stream),
@@ -158,8 +185,7 @@ void CublasProduct::launch(cudaStream_t stream, const std::byte* a, const std::b
 const CublasProduct& CublasProducts::find(const LinearCall& call, bool aligned) {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
-  const Key key = {device,      aligned,   call.pass,       call.rows,  call.in,       call.out,
-                   call.layout, call.bias, call.accumulate, call.dtype, call.out_dtype};
+  const Key key = {device, aligned, call};
   {
     const std::shared_lock lock(mutex_);
     const auto found = products_.find(key);
@@ -174,7 +200,7 @@ const CublasProduct& CublasProducts::find(const LinearCall& call, bool aligned) 
     check(cublasLtCreate(&made), "starting cuBLASLt");
     handle.reset(made);
   }
-  return products_.try_emplace(key, handle.get(), call, aligned).first->second;
+  return products_.try_emplace(key, handle.get(), call, aligned, tf32_).first->second;
 }
 
 }  // namespace zerolab::cuda

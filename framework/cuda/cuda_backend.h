@@ -1,7 +1,9 @@
 #pragma once
 
 #include "framework/core/backend.h"
+#include "framework/cuda/backend.h"
 #include "framework/cuda/cublas_products.h"
+#include "framework/cuda/cudnn_attention.h"
 
 namespace zerolab {
 
@@ -9,7 +11,7 @@ namespace zerolab {
 /// (`bind_thread`). Their streams are `cuda::CudaStream`s.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int num_devices) : num_devices_(num_devices) {}
+  CudaBackend(int num_devices, const CudaOptions& options);
   std::string_view name() const override { return "cuda"; }
 
   // --- device ---
@@ -39,6 +41,9 @@ class CudaBackend final : public Backend {
   // --- linear ---
   void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override;
+  void linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                           WeightLayout layout, const Tensor& bias, const Tensor& pre_activation,
+                           const Tensor& out) override;
   void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                              WeightLayout layout, const Tensor& dx, bool accumulate) override;
   void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
@@ -50,6 +55,10 @@ class CudaBackend final : public Backend {
   void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
                           double epsilon, const Tensor& out, const Tensor& mean,
                           const Tensor& rstd) override;
+  void add_layer_norm_forward(Stream& stream, const Tensor& a, const Tensor& b,
+                              const Tensor& weight, const Tensor& bias, double epsilon,
+                              const Tensor& sum, const Tensor& out, const Tensor& mean,
+                              const Tensor& rstd) override;
   void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor& weight,
                                  const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                                  const Tensor& dx, bool accumulate) override;
@@ -64,6 +73,7 @@ class CudaBackend final : public Backend {
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                           const Tensor& dqkv, bool accumulate) override;
+  int64_t attention_workspace(const AttentionCall& call) const override;
 
   // --- embedding ---
   void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
@@ -98,10 +108,11 @@ class CudaBackend final : public Backend {
 
  private:
   void launch_product(Stream& stream, const LinearCall& call, const Tensor& a, const Tensor& b,
-                      const Tensor& bias, const Tensor& out);
+                      const Tensor& bias, const Tensor& pre_activation, const Tensor& out);
 
   const int num_devices_;
   cuda::CublasProducts products_;
+  const std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;  ///< null: our own kernel
 };
 
 }  // namespace zerolab

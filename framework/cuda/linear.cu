@@ -5,7 +5,8 @@
 namespace zerolab {
 
 void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const Tensor& a,
-                                 const Tensor& b, const Tensor& bias, const Tensor& out) {
+                                 const Tensor& b, const Tensor& bias, const Tensor& pre_activation,
+                                 const Tensor& out) {
   if (out.numel() == 0) {
     return;
   }
@@ -18,36 +19,47 @@ void CudaBackend::launch_product(Stream& stream, const LinearCall& call, const T
     }
     return;
   }
-  RankContext& context = out.context();
-  const CategoryScope scope(context, Category::kWorkspace);
-  const Tensor workspace =
-      Tensor::empty(context, Shape{(linear_workspace(call) + 3) / 4}, DType::kFloat32);
+  const Tensor workspace = Tensor::workspace(out.context(), linear_workspace(call));
   const bool aligned = cuda::are_aligned(a.raw(), b.raw(), bias.raw(), out.raw());
   products_.find(call, aligned)
-      .launch(cuda::handle_of(stream), a.raw(), b.raw(), bias.raw(), out.raw(), workspace.raw());
+      .launch(cuda::handle_of(stream), a.raw(), b.raw(), bias.raw(), pre_activation.raw(),
+              out.raw(), workspace.raw());
 }
 
 void CudaBackend::linear_forward(Stream& stream, const Tensor& x, const Tensor& weight,
                                  WeightLayout layout, const Tensor& bias, const Tensor& out) {
-  launch_product(stream,
-                 LinearCall::forward(x, layout, bias, out),
-                 x, weight, bias, out);
+  launch_product(stream, LinearCall::forward(x, layout, bias, out), x, weight, bias, Tensor(), out);
+}
+
+void CudaBackend::linear_gelu_forward(Stream& stream, const Tensor& x, const Tensor& weight,
+                                      WeightLayout layout, const Tensor& bias,
+                                      const Tensor& pre_activation, const Tensor& out) {
+  LinearCall call = LinearCall::forward(x, layout, bias, out);
+  call.gelu = true;
+  call.pre_activation = pre_activation.defined();
+  // What cuBLASLt asks of a second result; a bias or a weight that begins anywhere is no reason.
+  const bool fits =
+      !call.pre_activation || (call.out % 8 == 0 && cuda::are_aligned(pre_activation.raw()));
+  const bool aligned = cuda::are_aligned(x.raw(), weight.raw(), bias.raw(), out.raw());
+  if (fits && !call.is_empty() && products_.find(call, aligned).exists()) {
+    launch_product(stream, call, x, weight, bias, pre_activation, out);
+  } else {
+    Backend::linear_gelu_forward(stream, x, weight, layout, bias, pre_activation, out);
+  }
 }
 
 void CudaBackend::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
                                         WeightLayout layout, const Tensor& dx, bool accumulate) {
-  launch_product(stream,
-                 LinearCall::backward_input(dy, layout, dx, accumulate),
-                 dy, weight, Tensor(), dx);
+  launch_product(stream, LinearCall::backward_input(dy, layout, dx, accumulate), dy, weight,
+                 Tensor(), Tensor(), dx);
 }
 
 void CudaBackend::linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
                                          WeightLayout layout, const Tensor& dweight,
                                          bool accumulate) {
   const bool in_out = layout == WeightLayout::kInOut;
-  launch_product(stream,
-                 LinearCall::backward_weight(x, dy, layout, dweight, accumulate),
-                 in_out ? x : dy, in_out ? dy : x, Tensor(), dweight);
+  launch_product(stream, LinearCall::backward_weight(x, dy, layout, dweight, accumulate),
+                 in_out ? x : dy, in_out ? dy : x, Tensor(), Tensor(), dweight);
 }
 
 int64_t CudaBackend::linear_workspace(const LinearCall& call) const {

@@ -4,7 +4,7 @@
 namespace zerolab {
 namespace {
 
-constexpr int kMseThreads = 1024;
+constexpr int kMeanThreads = 1024;
 
 /// One block per row. Which elements a thread adds depends on their columns alone.
 template <typename T>
@@ -26,27 +26,51 @@ __global__ void log_sum_exp_kernel(const T* logits, int64_t cols, float* log_sum
   }
 }
 
-/// The mean of log_sum_exp - logit of the target, in fp64 and in row order. One block.
-template <typename T>
-__global__ void mean_loss_kernel(const T* logits, const int32_t* targets, const float* log_sum_exp,
-                                 int64_t rows, int64_t cols, float* loss, cuda::IndexCheck check) {
-  __shared__ float losses[cuda::kThreads];
-  double total = 0.0;
-  for (int64_t begin = 0; begin < rows; begin += cuda::kThreads) {
-    const int64_t i = begin + threadIdx.x;
-    const bool counts = i < rows && check.accepts(targets[i]);
-    losses[threadIdx.x] =
-        counts ? log_sum_exp[i] - cuda::load(logits[i * cols + targets[i]]) : 0.0F;
-    __syncthreads();
-    for (int k = 0; k < cuda::kThreads && threadIdx.x == 0; ++k) {
-      total += losses[k];
-    }
-    __syncthreads();
+/// *mean = the mean of `term(i)` over [0, count), in fp64. One block, so that nothing is kept
+/// between blocks; terms that are kMeanThreads apart are added first.
+template <typename Term>
+__global__ void mean_kernel(Term term, int64_t count, float* mean) {
+  double sum = 0.0;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x; i < count; i += kMeanThreads) {
+    sum += term(i);
   }
+  sum = cuda::block_sum(sum);
   if (threadIdx.x == 0) {
-    *loss = static_cast<float>(total / static_cast<double>(rows));
+    *mean = static_cast<float>(sum / static_cast<double>(count));
   }
 }
+template <typename Term>
+void launch_mean(Stream& stream, const Term& term, int64_t count, const Tensor& mean) {
+  cuda::launch(mean_kernel<Term>, dim3(1), dim3(kMeanThreads), 0, cuda::handle_of(stream), term,
+               count, mean.data<float>());
+}
+
+/// The loss of a row; 0 where its target is outside.
+template <typename T>
+struct RowLoss {
+  const T* logits;
+  const int32_t* targets;
+  const float* log_sum_exp;
+  int64_t cols;
+  cuda::IndexCheck check;
+
+  __device__ double operator()(int64_t i) const {
+    return check.accepts(targets[i]) ? log_sum_exp[i] - cuda::load(logits[i * cols + targets[i]])
+                                     : 0.0F;
+  }
+};
+
+template <typename T>
+struct SquaredError {
+  const T* prediction;
+  const T* target;
+
+  __device__ double operator()(int64_t i) const {
+    const double difference = cuda::load(prediction[i]) - cuda::load(target[i]);
+    return difference * difference;
+  }
+};
 
 template <typename T>
 struct CrossEntropyBackward {
@@ -75,20 +99,6 @@ struct CrossEntropyBackward {
   }
 };
 
-/// One block.
-template <typename T>
-__global__ void mse_kernel(const T* prediction, const T* target, int64_t numel, float* loss) {
-  double sum = 0.0;
-  for (int64_t i = threadIdx.x; i < numel; i += blockDim.x) {
-    const double difference = cuda::load(prediction[i]) - cuda::load(target[i]);
-    sum += difference * difference;
-  }
-  sum = cuda::block_sum(sum);
-  if (threadIdx.x == 0) {
-    *loss = static_cast<float>(sum / static_cast<double>(numel));
-  }
-}
-
 struct MseBackward {
   const float* dloss;
   float two_over_numel;
@@ -110,9 +120,10 @@ void CudaBackend::cross_entropy_forward(Stream& stream, const Tensor& logits, co
     }
     const cuda::IndexCheck check{static_cast<cuda::CudaStream&>(stream).fault(), "cross_entropy",
                                  "a target is outside the vocabulary", cols};
-    cuda::launch(mean_loss_kernel<T>, dim3(1), dim3(cuda::kThreads), 0, cuda::handle_of(stream),
-                 logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<float>(), rows, cols,
-                 loss.data<float>(), check);
+    launch_mean(stream,
+                RowLoss<T>{logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<float>(),
+                           cols, check},
+                rows, loss);
   });
 }
 
@@ -130,8 +141,8 @@ void CudaBackend::cross_entropy_backward(Stream& stream, const Tensor& dloss, co
 void CudaBackend::mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
                               const Tensor& loss) {
   cuda::with_device_type(prediction.dtype(), [&]<typename T>(T) {
-    cuda::launch(mse_kernel<T>, dim3(1), dim3(kMseThreads), 0, cuda::handle_of(stream),
-                 prediction.data<T>(), target.data<T>(), prediction.numel(), loss.data<float>());
+    launch_mean(stream, SquaredError<T>{prediction.data<T>(), target.data<T>()}, prediction.numel(),
+                loss);
   });
 }
 

@@ -20,9 +20,7 @@ class MetaBackend final : public Backend {
   std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
     return make_cpu_streams(mode, lazy_seed);
   }
-  void bind_thread(int rank, int threads) const override {
-    imitated_.bind_thread(rank, threads);
-  }
+  void bind_thread(int rank, int threads) const override { imitated_.bind_thread(rank, threads); }
   void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
   void copy_to_host(const Tensor&, std::span<std::byte> out) override {
     std::fill(out.begin(), out.end(), std::byte{0});
@@ -41,16 +39,17 @@ class MetaBackend final : public Backend {
 
   void linear_forward(Stream&, const Tensor& x, const Tensor&, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override {
-    take_workspace(out.context(), LinearCall::forward(x, layout, bias, out));
+    Tensor::workspace(out.context(), linear_workspace(LinearCall::forward(x, layout, bias, out)));
   }
   void linear_backward_input(Stream&, const Tensor& dy, const Tensor&, WeightLayout layout,
                              const Tensor& dx, bool accumulate) override {
-    take_workspace(dx.context(), LinearCall::backward_input(dy, layout, dx, accumulate));
+    Tensor::workspace(dx.context(),
+                      linear_workspace(LinearCall::backward_input(dy, layout, dx, accumulate)));
   }
   void linear_backward_weight(Stream&, const Tensor& x, const Tensor& dy, WeightLayout layout,
                               const Tensor& dweight, bool accumulate) override {
-    take_workspace(dweight.context(),
-                   LinearCall::backward_weight(x, dy, layout, dweight, accumulate));
+    Tensor::workspace(dweight.context(), linear_workspace(LinearCall::backward_weight(
+                                             x, dy, layout, dweight, accumulate)));
   }
   void sum_rows(Stream&, const Tensor&, const Tensor&, bool) override {}
 
@@ -61,9 +60,15 @@ class MetaBackend final : public Backend {
   void layer_norm_backward_parameters(Stream&, const Tensor&, const Tensor&, const Tensor&,
                                       const Tensor&, const Tensor&, bool, const Tensor&,
                                       bool) override {}
-  void attention_forward(Stream&, const Tensor&, int64_t, const Tensor&, const Tensor&) override {}
-  void attention_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                          int64_t, const Tensor&, bool) override {}
+  void attention_forward(Stream&, const Tensor& qkv, int64_t num_heads, const Tensor&,
+                         const Tensor&) override {
+    Tensor::workspace(qkv.context(), attention_workspace(AttentionCall::forward(qkv, num_heads)));
+  }
+  void attention_backward(Stream&, const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&,
+                          int64_t num_heads, const Tensor&, bool accumulate) override {
+    Tensor::workspace(qkv.context(),
+                      attention_workspace(AttentionCall::backward(qkv, num_heads, accumulate)));
+  }
   void embedding_forward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
   void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
 
@@ -86,16 +91,11 @@ class MetaBackend final : public Backend {
   int64_t linear_workspace(const LinearCall& call) const override {
     return imitated_.linear_workspace(call);
   }
-
- private:
-  void take_workspace(RankContext& context, const LinearCall& call) const {
-    const int64_t bytes = linear_workspace(call);
-    if (bytes > 0) {
-      const CategoryScope scope(context, Category::kWorkspace);
-      Tensor::empty(context, Shape{(bytes + 3) / 4}, DType::kFloat32);
-    }
+  int64_t attention_workspace(const AttentionCall& call) const override {
+    return imitated_.attention_workspace(call);
   }
 
+ private:
   const Backend& imitated_;
 };
 

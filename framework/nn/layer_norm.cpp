@@ -1,7 +1,5 @@
 #include "framework/nn/layer_norm.h"
 
-#include "framework/ops/layer_norm.h"
-
 namespace zerolab::nn {
 namespace {
 
@@ -14,8 +12,11 @@ LayerNorm::LayerNorm(const Scope& scope, int64_t size, bool bias)
       bias_(bias ? &add_parameter(scope, "bias", Shape{size}, Init::zeros()) : nullptr) {}
 
 Tensor LayerNorm::forward(const Tensor& x) const {
-  return ops::layer_norm(x, weight_.tensor(), bias_ == nullptr ? Tensor() : bias_->tensor(),
-                         kEpsilon);
+  return ops::layer_norm(x, weight_.tensor(), bias(), kEpsilon);
+}
+
+ops::NormalizedSum LayerNorm::forward_sum(const Tensor& a, const Tensor& b) const {
+  return ops::add_layer_norm(a, b, weight_.tensor(), bias(), kEpsilon);
 }
 
 }  // namespace zerolab::nn

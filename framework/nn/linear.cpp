@@ -8,8 +8,10 @@ Linear::Linear(const Scope& scope, int64_t in, int64_t out, bool bias, double st
     : weight_(add_parameter(scope, "weight", Shape{in, out}, Init::normal(stddev))),
       bias_(bias ? &add_parameter(scope, "bias", Shape{out}, Init::zeros()) : nullptr) {}
 
-Tensor Linear::forward(const Tensor& x) const {
-  return ops::linear(x, weight_.tensor(), bias_ == nullptr ? Tensor() : bias_->tensor());
+Tensor Linear::forward(const Tensor& x) const { return ops::linear(x, weight_.tensor(), bias()); }
+
+Tensor Linear::forward_gelu(const Tensor& x) const {
+  return ops::linear_gelu(x, weight_.tensor(), bias());
 }
 
 }  // namespace zerolab::nn

@@ -9,8 +9,12 @@ class Linear final : public Module {
  public:
   Linear(const Scope& scope, int64_t in, int64_t out, bool bias, double stddev);
   Tensor forward(const Tensor& x) const;
+  /// The GELU of `forward`.
+  Tensor forward_gelu(const Tensor& x) const;
 
  private:
+  Tensor bias() const { return bias_ == nullptr ? Tensor() : bias_->tensor(); }
+
   Parameter& weight_;
   Parameter* bias_;  ///< null: none
 };

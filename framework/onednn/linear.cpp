@@ -12,10 +12,7 @@ using onednn::Vector;
 void OnednnBackend::launch_product(Stream& stream, const LinearCall& call, const Tensor& a,
                                    const Tensor& b, const Tensor& bias, const Tensor& out) {
   const onednn::MatrixProduct& product = products_.find(call);
-  RankContext& context = out.context();
-  const CategoryScope scope(context, Category::kWorkspace);
-  const Tensor workspace = Tensor::empty(
-      context, Shape{product.workspace_bytes() / size_of(DType::kFloat32)}, DType::kFloat32);
+  const Tensor workspace = Tensor::workspace(out.context(), product.workspace_bytes());
   static_cast<CpuStream&>(stream).launch(
       [&product, a = a.raw(), b = b.raw(), bias = bias.raw(), out = out.raw(),
        workspace = onednn::floats(workspace)] { product.execute(a, b, bias, out, workspace); });

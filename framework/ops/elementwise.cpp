@@ -3,6 +3,7 @@
 #include "framework/autograd/node.h"
 #include "framework/core/rank_context.h"
 #include "framework/ops/check.h"
+#include "framework/ops/rules.h"
 
 namespace zerolab::ops {
 namespace {
@@ -27,6 +28,10 @@ Tensor add(const Tensor& a, const Tensor& b) {
   RankContext& context = autograd::begin_op("add", {a, b});
   const Tensor out = Tensor::empty_like(a);
   context.backend().add(context.compute(), a, b, out);
+  return record_add(out, a, b);
+}
+
+Tensor record_add(const Tensor& out, const Tensor& a, const Tensor& b) {
   return autograd::record(
       "add", out, {a, b},
       [broadcast = b.shape() != a.shape()](const Tensor& dy, autograd::Gradients& gradients) {
@@ -64,9 +69,10 @@ Tensor gelu(const Tensor& x) {
   RankContext& context = autograd::begin_op("gelu", {x});
   const Tensor out = Tensor::empty_like(x);
   context.backend().gelu_forward(context.compute(), x, out);
-  if (!autograd::records({x})) {
-    return out;
-  }
+  return record_gelu(out, x);
+}
+
+Tensor record_gelu(const Tensor& out, const Tensor& x) {
   return autograd::record("gelu", out, {x},
                           [x = x.detached()](const Tensor& dy, autograd::Gradients& gradients) {
                             const autograd::Destination dx = gradients.destination(0);

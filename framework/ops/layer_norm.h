@@ -8,4 +8,12 @@ namespace zerolab::ops {
 /// bias [C] (undefined: none).
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon);
 
+struct NormalizedSum {
+  Tensor sum;
+  Tensor normalized;
+};
+/// a + b, of one shape, and its `layer_norm`.
+NormalizedSum add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight,
+                             const Tensor& bias, double epsilon);
+
 }  // namespace zerolab::ops

@@ -3,10 +3,13 @@
 #include "framework/autograd/node.h"
 #include "framework/core/rank_context.h"
 #include "framework/ops/check.h"
+#include "framework/ops/rules.h"
 
 namespace zerolab::ops {
+namespace {
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+/// Throws unless the inputs fit together; the shape of the result.
+Shape check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
   require_float("linear", "x", x);
   require_dtype("linear", "weight", weight, x.dtype());
   require(x.shape().rank() >= 1, "linear", "x must have an extent; got a scalar");
@@ -21,13 +24,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightL
   if (bias.defined()) {
     require_like("linear", "bias", bias, Shape{columns}, x.dtype());
   }
+  return x.shape().with_cols(columns);
+}
 
-  RankContext& context = autograd::begin_op("linear", {x, weight, bias});
-  const Tensor out = Tensor::empty(context, x.shape().with_cols(columns), x.dtype());
-  context.backend().linear_forward(context.compute(), x, weight, layout, bias, out);
-  if (!autograd::records({x, weight, bias})) {
-    return out;
-  }
+Tensor record_linear(const Tensor& out, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     WeightLayout layout) {
   // The parameters come first, in reverse of their registration as in their buckets; and x is freed
   // before its gradient is made.
   return autograd::record(
@@ -51,6 +52,27 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightL
           backend.linear_backward_input(compute, dy, weight, layout, dx.tensor, dx.accumulate);
         }
       });
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+  const Shape shape = check_linear(x, weight, bias, layout);
+  RankContext& context = autograd::begin_op("linear", {x, weight, bias});
+  const Tensor out = Tensor::empty(context, shape, x.dtype());
+  context.backend().linear_forward(context.compute(), x, weight, layout, bias, out);
+  return record_linear(out, x, weight, bias, layout);
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+  const Shape shape = check_linear(x, weight, bias, layout);
+  RankContext& context = autograd::begin_op("linear_gelu", {x, weight, bias});
+  const bool records = autograd::records({x, weight, bias});
+  const Tensor pre_activation = records ? Tensor::empty(context, shape, x.dtype()) : Tensor();
+  const Tensor out = Tensor::empty(context, shape, x.dtype());
+  context.backend().linear_gelu_forward(context.compute(), x, weight, layout, bias, pre_activation,
+                                        out);
+  return records ? record_gelu(out, record_linear(pre_activation, x, weight, bias, layout)) : out;
 }
 
 }  // namespace zerolab::ops

@@ -9,5 +9,8 @@ namespace zerolab::ops {
 /// bias is none.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               WeightLayout layout = WeightLayout::kInOut);
+/// The GELU of `linear`, which is kept for the backward only where there is one.
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   WeightLayout layout = WeightLayout::kInOut);
 
 }  // namespace zerolab::ops

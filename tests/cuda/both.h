@@ -24,7 +24,8 @@ void check_device_memory();
 
 /// One rank on the device.
 struct CudaRank {
-  CudaRank() : backend(make_cuda_backend()), context({.poison = true}, *backend) {}
+  explicit CudaRank(const CudaOptions& options = {})
+      : backend(make_cuda_backend(options)), context({.poison = true}, *backend) {}
 
   Tensor from_host(const Shape& shape, DType dtype, std::span<const std::byte> bytes) {
     const Tensor out = Tensor::empty(context, shape, dtype);
@@ -56,7 +57,9 @@ struct Twin {
 
 /// A rank of the plain backend and one of the device, which do the same.
 struct Both {
-  explicit Both(uint64_t seed = 0) { set_device_seed(seed); }
+  explicit Both(uint64_t seed = 0, const CudaOptions& options = {}) : cuda(options) {
+    set_device_seed(seed);
+  }
   ~Both() { EXPECT_NO_THROW(check_device_memory()); }
   Both(const Both&) = delete;
   Both& operator=(const Both&) = delete;

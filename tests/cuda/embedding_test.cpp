@@ -34,9 +34,9 @@ TEST_P(CudaEmbedding, GathersRows) {
 TEST_P(CudaEmbedding, AddsRowsInIndexOrderAndRoundsOnce) {
   for (const DType out_dtype : {dtype, DType::kFloat32}) {
     for (const bool accumulate : {false, true}) {
-      // More indices than a block looks at together, and more columns than it adds.
-      const Twin chosen = indices(300, 23);
-      const Twin dy = both.normal({300, 13}, dtype, "dy");
+      // More indices than a block looks through together, and more columns than it adds.
+      const Twin chosen = indices(5000, 23);
+      const Twin dy = both.normal({5000, 13}, dtype, "dy");
       const Twin dtable = both.normal({23, 13}, out_dtype, "dtable");
       const Twin few = indices(5, 3);
       const Twin wide_dy = both.normal({5, 1031}, dtype, "wide_dy");

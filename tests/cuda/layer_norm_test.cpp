@@ -49,6 +49,61 @@ TEST_P(CudaLayerNormKernels, ForwardIsPlains) {
   });
 }
 
+TEST_P(CudaLayerNormKernels, OfASumHasTheBitsOfAddAndForward) {
+  for_sizes([&](int64_t rows, int64_t cols) {
+    const Twin a = both.normal(Shape{rows, cols}, dtype, "a");
+    const Twin b = both.normal(Shape{rows, cols}, dtype, "b");
+    const Twin weight = both.normal(Shape{cols}, dtype, "weight");
+    const Twin bias = both.normal(Shape{cols}, dtype, "bias");
+    CudaRank& rank = both.cuda;
+    const auto forward = [&](bool fused) {
+      const Tensor sum = Tensor::empty_like(a.cuda);
+      const Tensor out = Tensor::empty_like(a.cuda);
+      const Tensor mean = Tensor::empty(rank.context, Shape{rows}, DType::kFloat32);
+      const Tensor rstd = Tensor::empty_like(mean);
+      if (fused) {
+        rank.backend->add_layer_norm_forward(rank.stream, a.cuda, b.cuda, weight.cuda, bias.cuda,
+                                             1e-5, sum, out, mean, rstd);
+      } else {
+        rank.backend->add(rank.stream, a.cuda, b.cuda, sum);
+        rank.backend->layer_norm_forward(rank.stream, sum, weight.cuda, bias.cuda, 1e-5, out, mean,
+                                         rstd);
+      }
+      return std::vector{rank.to_host(sum), rank.to_host(out), rank.to_host(mean),
+                         rank.to_host(rstd)};
+    };
+    EXPECT_EQ(forward(true), forward(false));
+  });
+}
+
+TEST_P(CudaLayerNormKernels, BitsDoNotDependOnWhereTensorsBegin) {
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kCols = 768;
+  const Twin flat = both.normal(Shape{4 * (kRows + 1) * kCols}, dtype, "flat");
+  const Twin mean = mean_of(kRows);
+  const Twin rstd = rstd_of(kRows);
+  CudaRank& rank = both.cuda;
+  const auto results_from = [&](int64_t offset) {
+    const Tensor memory = Tensor::empty(rank.context, Shape{flat.cuda.numel() + 8}, dtype);
+    const auto part = [&](int64_t index, const Shape& shape) {
+      return memory.range(offset + index * kRows * kCols, shape.numel()).view(shape);
+    };
+    rank.backend->copy(rank.stream, flat.cuda, memory.range(offset, flat.cuda.numel()));
+    const Shape shape{kRows, kCols};
+    const Tensor x = part(0, shape);
+    const Tensor weight = part(1, Shape{kCols});
+    const Tensor out = part(2, shape);
+    const Tensor dx = part(3, shape);
+    const Tensor new_mean = Tensor::empty_like(mean.cuda);
+    rank.backend->layer_norm_forward(rank.stream, x, weight, Tensor(), 1e-5, out, new_mean,
+                                     Tensor::empty_like(rstd.cuda));
+    rank.backend->layer_norm_backward_input(rank.stream, x, weight, mean.cuda, rstd.cuda, out, dx,
+                                            true);
+    return std::vector{rank.to_host(out), rank.to_host(new_mean), rank.to_host(dx)};
+  };
+  EXPECT_EQ(results_from(0), results_from(1));
+}
+
 // A mean of squares less the square of the mean would lose the variance here.
 TEST(CudaLayerNorm, VarianceIsExactFarFromZero) {
   Both both;

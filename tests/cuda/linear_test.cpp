@@ -60,6 +60,49 @@ TEST_P(CudaLinearKernels, ForwardIsPlains) {
   });
 }
 
+// As one kernel, and where the library has none (7 and 13 are no multiples of 8) as two.
+TEST_P(CudaLinearKernels, GeluForwardIsPlains) {
+  for_cases([&](const Case& c) {
+    const Twin x = both.normal(c.x(), dtype, "x");
+    const Twin weight = both.normal(c.weight(), dtype, "weight");
+    const Twin bias = c.flag ? both.normal(Shape{c.sizes.out}, dtype, "bias") : Twin{};
+    const Twin pre_activation = both.empty(c.y(), dtype);
+    const Twin out = both.empty(c.y(), dtype);
+    const Twin alone = both.empty(c.y(), dtype);
+    both.run([&](Backend& backend, Stream& stream, auto on) {
+      backend.linear_gelu_forward(stream, on(x), on(weight), c.layout, on(bias), on(pre_activation),
+                                  on(out));
+      backend.linear_gelu_forward(stream, on(x), on(weight), c.layout, on(bias), Tensor(),
+                                  on(alone));
+    });
+    both.expect_close(pre_activation, kRelative, kAbsolute);
+    // The GELU of a number that plain rounds first, to 8 or 11 bits.
+    const double rounded = dtype == DType::kFloat32 ? 0.0 : 0x1p-6;
+    both.expect_close(out, kRelative + rounded, kAbsolute + rounded);
+    both.expect_close(alone, kRelative + rounded, kAbsolute + rounded);
+  });
+}
+
+// 1 + 2^-8 is no bf16 number: the GELU of it is not the one of 1, which it is rounded to.
+TEST(CudaLinear, GeluIsOfTheUnroundedProductWhereTheLibraryComputesIt) {
+  Both both;
+  const auto gelu_of = [&](int64_t columns) {
+    const Tensor x = both.of<BFloat16>(Shape{1, 1}, {BFloat16(1.0F)}).cuda;
+    const Tensor weight =
+        both.of(Shape{1, columns}, std::vector<BFloat16>(columns, BFloat16(1.0F))).cuda;
+    const Tensor bias =
+        both.of(Shape{columns}, std::vector<BFloat16>(columns, BFloat16(0x1p-8F))).cuda;
+    const Twin pre_activation = both.empty(Shape{1, columns}, DType::kBFloat16);
+    const Twin out = both.empty(Shape{1, columns}, DType::kBFloat16);
+    both.cuda.backend->linear_gelu_forward(both.cuda.stream, x, weight, WeightLayout::kInOut, bias,
+                                           pre_activation.cuda, out.cuda);
+    EXPECT_EQ(both.plain.numbers(both.computed(pre_activation))[0], 1.0);
+    return both.plain.numbers(both.computed(out))[0];
+  };
+  EXPECT_EQ(gelu_of(8), 0x1.bp-1);   // GELU(1 + 2^-8) = 0.84542…
+  EXPECT_EQ(gelu_of(7), 0x1.aep-1);  // GELU(1) = 0.84119…
+}
+
 TEST_P(CudaLinearKernels, BackwardInputIsPlains) {
   for_cases([&](const Case& c) {
     const Twin dy = both.normal(c.y(), dtype, "dy");
@@ -133,6 +176,24 @@ TEST(CudaLinear, AccumulationRoundsOnce) {
     backend.linear_backward_weight(stream, on(x), on(dy), WeightLayout::kInOut, on(dweight), true);
   });
   EXPECT_EQ(both.plain.numbers(both.computed(dweight)), std::vector<double>{1.0 + 0x1p-7});
+}
+
+// 1 + 2^-10 has 10 bits of fraction, 1 + 2^-12 has none of them.
+TEST(CudaLinear, Tf32RoundsTheFactorsOfFp32Products) {
+  set_device_seed(1);
+  for (const bool tf32 : {false, true}) {
+    CudaRank rank({.tf32 = tf32});
+    const std::vector<float> values = {1.0F + 0x1p-10F, 1.0F + 0x1p-12F};
+    const std::vector<float> ones(8, 1.0F);
+    const Tensor x = rank.from_host(Shape{2, 1}, DType::kFloat32, std::as_bytes(std::span(values)));
+    const Tensor weight =
+        rank.from_host(Shape{1, 8}, DType::kFloat32, std::as_bytes(std::span(ones)));
+    const Tensor out = Tensor::empty(rank.context, Shape{2, 8}, DType::kFloat32);
+    rank.backend->linear_forward(rank.stream, x, weight, WeightLayout::kInOut, Tensor(), out);
+    const std::vector<float> got = out.to_host<float>();
+    EXPECT_EQ(got[0], values[0]);
+    EXPECT_EQ(got[8], tf32 ? 1.0F : values[1]);
+  }
 }
 
 TEST(CudaLinear, DryRunPredictsTheWorkspace) {

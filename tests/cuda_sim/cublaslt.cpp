@@ -3,6 +3,8 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -36,7 +38,14 @@ struct Description {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   int32_t bias_type = -1;  // D's
+  void* pre_activation = nullptr;
+  int64_t pre_activation_leading = 0;
+
+  bool has(cublasLtEpilogue_t part) const { return (epilogue & part) != 0; }
 };
+/// Of GELU_AUX and GELU_AUX_BIAS: writes what the GELU is taken of.
+constexpr auto kAux =
+    static_cast<cublasLtEpilogue_t>(CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU);
 /// Also what an algorithm needs: the library's is one that makes full use of them.
 struct Preference {
   uint64_t workspace_bytes = 0;
@@ -113,21 +122,40 @@ std::vector<float> load(const void* matrix, const Layout& layout, bool transpose
   return out;
 }
 
-/// One product: D = alpha · op(A) · op(B) + beta · C (+ bias along D's rows).
+/// Of a finite number: to 10 bits of fraction, ties away from zero.
+float to_tf32(float x) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000U) & ~0x1FFFU);
+}
+
+float gelu(float x) {
+  return 0.5F * x * (1.0F + std::tanh(0.7978845608F * (x + 0.044715F * x * x * x)));
+}
+
+/// One product: D = alpha · op(A) · op(B) + beta · C (+ bias along D's rows), or the GELU of that.
 struct Product {
   Description description;
   Layout a, b, c, d;
 
+  bool uses_tf32() const { return description.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
   int64_t inner() const { return description.transposed_a == CUBLAS_OP_N ? a.cols : a.rows; }
+
+  size_t pre_activation_bytes() const {
+    return Layout{d.type, d.rows, d.cols, description.pre_activation_leading}.bytes();
+  }
 
   cublasStatus_t check() const {
     const bool tn_a = description.transposed_a != CUBLAS_OP_N;
     const bool tn_b = description.transposed_b != CUBLAS_OP_N;
-    if (description.compute != CUBLAS_COMPUTE_32F || description.scale != CUDA_R_32F ||
-        a.type != b.type || c.type != d.type || (d.type != a.type && d.type != CUDA_R_32F) ||
-        (description.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
-         description.epilogue != CUBLASLT_EPILOGUE_BIAS)) {
+    if ((description.compute != CUBLAS_COMPUTE_32F && !uses_tf32()) ||
+        description.scale != CUDA_R_32F || a.type != b.type || c.type != d.type ||
+        (d.type != a.type && d.type != CUDA_R_32F) ||
+        (description.epilogue & ~(CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_GELU_AUX_BIAS)) !=
+            0) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (description.has(kAux) && (description.pre_activation_leading < d.rows ||
+                                  description.pre_activation_leading % 8 != 0)) {
+      return CUBLAS_STATUS_INVALID_VALUE;
     }
     const bool fits = (tn_a ? a.cols : a.rows) == d.rows && (tn_b ? b.rows : b.cols) == d.cols &&
                       (tn_b ? b.cols : b.rows) == inner() && c.rows == d.rows && c.cols == d.cols;
@@ -135,10 +163,14 @@ struct Product {
   }
 
   void run(float alpha, const void* A, const void* B, float beta, const void* C, void* D) const {
-    const std::vector<float> left = load(A, a, description.transposed_a != CUBLAS_OP_N);
-    const std::vector<float> right = load(B, b, description.transposed_b != CUBLAS_OP_N);
+    std::vector<float> left = load(A, a, description.transposed_a != CUBLAS_OP_N);
+    std::vector<float> right = load(B, b, description.transposed_b != CUBLAS_OP_N);
+    if (uses_tf32()) {
+      std::transform(left.begin(), left.end(), left.begin(), to_tf32);
+      std::transform(right.begin(), right.end(), right.begin(), to_tf32);
+    }
     std::vector<float> row(static_cast<size_t>(d.cols));
-    const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS;
+    const bool has_bias = description.has(CUBLASLT_EPILOGUE_BIAS);
     const cudaDataType_t bias_type =
         description.bias_type < 0 ? d.type : static_cast<cudaDataType_t>(description.bias_type);
     const std::vector<float> bias =
@@ -147,6 +179,7 @@ struct Product {
     with_type(d.type, [&]<typename T>(T) {
       const auto* before = static_cast<const T*>(C);
       auto* out = static_cast<T*>(D);
+      auto* pre_activation = static_cast<T*>(description.pre_activation);
       for (int64_t i = 0; i < d.rows; ++i) {
         std::fill(row.begin(), row.end(), 0.0F);
         for (int64_t k = 0; k < inner(); ++k) {
@@ -161,7 +194,12 @@ struct Product {
           if (beta != 0.0F) {
             value += beta * static_cast<float>(before[j * c.leading + i]);
           }
-          out[j * d.leading + i] = static_cast<T>(value + bias[static_cast<size_t>(i)]);
+          value += bias[static_cast<size_t>(i)];
+          if (description.has(kAux)) {
+            pre_activation[j * description.pre_activation_leading + i] = static_cast<T>(value);
+          }
+          const bool has_gelu = description.has(CUBLASLT_EPILOGUE_GELU);
+          out[j * d.leading + i] = static_cast<T>(has_gelu ? gelu(value) : value);
         }
       }
     });
@@ -234,6 +272,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
       return set(description, &Description::bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return set(description, &Description::bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(description, &Description::pre_activation, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(description, &Description::pre_activation_leading, value, bytes);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -309,6 +351,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
         !usable(B, product.b.bytes(), algorithm.alignment_b) ||
         !usable(C, product.c.bytes(), algorithm.alignment_c) ||
         !usable(D, product.d.bytes(), algorithm.alignment_d) ||
+        (product.description.has(kAux) &&
+         !usable(product.description.pre_activation, product.pre_activation_bytes(), 16)) ||
         workspace_bytes < algorithm.workspace_bytes ||
         (workspace_bytes > 0 && !usable(workspace, workspace_bytes, 16))) {
       return cudaErrorInvalidValue;

@@ -131,6 +131,10 @@ TEST(Autograd, NothingIsSavedWithoutGradients) {
     const Tensor y = ops::gelu(ops::linear(x, w.tensor(), Tensor()));
     EXPECT_EQ(y.producer(), nullptr);
     EXPECT_EQ(rank.context.ledger().snapshot().total, before + y.bytes());
+    const int64_t peak = rank.context.ledger().snapshot().total_peak;
+    const Tensor fused = ops::linear_gelu(x, w.tensor(), Tensor());
+    EXPECT_EQ(fused.to_host<float>(), y.to_host<float>());
+    EXPECT_EQ(rank.context.ledger().snapshot().total_peak, peak);  // no pre-activation
   }
   w.set_frozen(true);
   EXPECT_EQ(ops::linear(x, w.tensor(), Tensor()).producer(), nullptr);

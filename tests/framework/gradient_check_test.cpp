@@ -61,10 +61,24 @@ TEST_F(GradientCheck, LinearWithTransposedWeight) {
   check({{1, 5}, {3, 5}},
         [](Inputs in) { return ops::linear(in[0], in[1], Tensor(), WeightLayout::kOutIn); });
 }
+TEST_F(GradientCheck, LinearGelu) {
+  check({{2, 3, 5}, {5, 7}, {7}}, [](Inputs in) { return ops::linear_gelu(in[0], in[1], in[2]); });
+  check({{1, 5}, {3, 5}},
+        [](Inputs in) { return ops::linear_gelu(in[0], in[1], Tensor(), WeightLayout::kOutIn); });
+}
 TEST_F(GradientCheck, LayerNorm) {
   check({{2, 3, 7}, {7}, {7}},
         [](Inputs in) { return ops::layer_norm(in[0], in[1], in[2], 1e-5); });
   check({{3, 5}, {5}}, [](Inputs in) { return ops::layer_norm(in[0], in[1], Tensor(), 1e-5); });
+}
+TEST_F(GradientCheck, AddLayerNorm) {
+  check({{2, 3, 7}, {2, 3, 7}, {7}, {7}}, [](Inputs in) {
+    const auto [sum, normalized] = ops::add_layer_norm(in[0], in[1], in[2], in[3], 1e-5);
+    return ops::add(normalized, ops::gelu(sum));
+  });
+  check({{3, 5}, {3, 5}, {5}}, [](Inputs in) {
+    return ops::add_layer_norm(in[0], in[1], in[2], Tensor(), 1e-5).normalized;
+  });
 }
 TEST_F(GradientCheck, Attention) {
   check({{2, 5, 18}}, [](Inputs in) { return ops::causal_attention(in[0], 2); });
