@@ -65,6 +65,7 @@ NcclCommunicator::NcclCommunicator(NcclRanks& ranks, RankContext& context,
   require(context.backend().name() == "cuda", "comm",
           "NCCL joins ranks of the cuda backend; got one of {}", context.backend().name());
   ranks.join(rank());
+  last_verb_ = context.compute().record();  // whose work may still use what became staging memory
 }
 
 NcclCommunicator::~NcclCommunicator() {

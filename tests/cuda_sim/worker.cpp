@@ -26,7 +26,10 @@ Worker::Worker(std::function<void()> work)
                }
                start_switch(nullptr, caller_bottom_, caller_bytes_);
                return std::move(caller_);
-             }) {}
+             }) {
+  // Where this stack lies, another may have ended, with marks of its frames left.
+  unpoison(static_cast<char*>(stack_.sp) - stack_.size, stack_.size);
+}
 
 Worker::~Worker() {
   stopping_ = true;

@@ -97,6 +97,32 @@ TEST(Nccl, HoldsItsStagingMemoryAndTakesNoMore) {
   EXPECT_EQ(peak_of_communication(context), 960);
 }
 
+TEST(Nccl, StagingMemoryMayHaveBeenUsedBefore) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const std::unique_ptr<RankGroup> group = make_test_group(2, {.lazy_seed = seed});
+    const std::unique_ptr<Backend> backend = make_cuda_backend();
+    run_ranks(*group, [&](int rank) {
+      RankContext context({.rank = rank, .world_size = 2, .poison = true}, *backend);
+      const Tensor buffer = tensor_of_rank(context, 1000);
+      context.compute().synchronize();
+      {
+        const Tensor freed = Tensor::empty(context, Shape{1024}, DType::kFloat32);
+        for (int i = 0; i < 20; ++i) {
+          backend->fill(context.compute(), freed, -1.0);
+        }
+      }
+      const std::unique_ptr<Communicator> communicator = group->communicator(context);
+      const AbortOnUnwind abort_on_unwind(*communicator);
+      communicator->all_reduce(context.communication(), buffer, 2.0, kGradientTag);
+      context.communication().synchronize();
+      const std::vector<float> result = buffer.to_host<float>();
+      for (int64_t i = 0; i < buffer.numel(); ++i) {
+        ASSERT_EQ(result[i], mean(2, i, 2.0)) << i << " under seed " << seed;
+      }
+    });
+  }
+}
+
 /// Once the ranks are connected, a verb returns while its peers are still to come.
 TEST(Nccl, AVerbDoesNotWaitOnTheHost) {
   std::atomic<bool> called = false;
