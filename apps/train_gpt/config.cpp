@@ -68,15 +68,16 @@ void resolve_batch_sizes(RunConfig& config) {
 
 void resolve_loss_scale(RunConfig& config) {
   LossScaleSection& scale = config.loss_scale;
-  const bool fp32 = config.train.precision == "fp32";
+  const bool fp32 = parameter_dtype(config) == DType::kFloat32;
   if (scale.mode == "auto") {
     scale.mode = config.train.precision == "fp16" ? "dynamic" : "static";
   }
   const bool dynamic = scale.mode == "dynamic";
   if (dynamic && fp32) {
     refuse(config, "loss_scale.mode",
-           "loss_scale.mode; got \"dynamic\" with train.precision \"fp32\", expected \"static\" or "
-           "\"auto\": an overflow in fp32 is a fault that a smaller scale would hide");
+           "loss_scale.mode; got \"dynamic\" with train.precision \"{}\", expected \"static\" or "
+           "\"auto\": an overflow in fp32 is a fault that a smaller scale would hide",
+           config.train.precision);
   }
   if (scale.initial == 0.0) {
     scale.initial = dynamic ? optim::dynamic_loss_scale().initial : 1.0;

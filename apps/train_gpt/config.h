@@ -27,6 +27,7 @@ struct LaunchSection {
   int64_t ranks = 1;
   std::string device = "auto";
   std::string backend = "onednn";
+  std::string attention = "flash";
   int64_t threads_per_rank = 0;
   int64_t memory_limit = 0;
 };

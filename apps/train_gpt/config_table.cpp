@@ -82,6 +82,10 @@ std::vector<Entry> make_table() {
           "Kernels of the CPU: onednn is the fast one, plain is readable loops, the oracle.")
       .one_of({"onednn", "plain"});
   launch
+      .key<&LaunchSection::attention>(
+          "attention", "Kernels of attention on cuda: zerolab's own, or cuDNN's for bf16 and fp16.")
+      .one_of({"flash", "cudnn"});
+  launch
       .key<&LaunchSection::threads_per_rank>("threads_per_rank",
                                              "OpenMP threads of a rank; auto: cores / ranks.")
       .in(between(0, 1024))
@@ -153,8 +157,9 @@ std::vector<Entry> make_table() {
   train
       .key<&TrainSection::precision>(
           "precision",
-          "Data type of parameters and activations; bf16 and fp16 have fp32 master weights.")
-      .one_of({"fp32", "bf16", "fp16"});
+          "Data type of parameters and activations; bf16 and fp16 have fp32 master weights; tf32 "
+          "is fp32 whose products round their factors to 10 bits of fraction (cuda).")
+      .one_of({"fp32", "tf32", "bf16", "fp16"});
   train
       .key<&TrainSection::max_skipped_steps>(
           "max_skipped_steps",

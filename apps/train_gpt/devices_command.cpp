@@ -5,6 +5,7 @@
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/progress.h"
+#include "framework/comm/nccl.h"
 #include "framework/cuda/device.h"
 #include "framework/onednn/backend.h"
 
@@ -21,7 +22,9 @@ void devices_command() {
                device.major, device.minor, format_bytes(device.memory),
                format_bytes(device.free_memory));
   }
-  if (!devices.is_available()) {
+  if (devices.is_available()) {
+    fmt::print("nccl: {}\n", nccl_is_available() ? "built" : "not built");
+  } else {
     fmt::print("cuda: none: {}\n", devices.missing);
   }
 }

@@ -63,7 +63,9 @@ void require_engine_can(const RunConfig& config, const std::string& place_of_sta
 
 }  // namespace
 
-DType parameter_dtype(const RunConfig& config) { return *dtype_of(config.train.precision); }
+DType parameter_dtype(const RunConfig& config) {
+  return config.train.precision == "tf32" ? DType::kFloat32 : *dtype_of(config.train.precision);
+}
 
 zero::EngineOptions engine_options(const RunConfig& config) {
   const ZeroSection& zero = config.zero;

@@ -7,6 +7,9 @@
 #include <optional>
 #include <thread>
 
+#include "apps/train_gpt/engine_options.h"
+#include "framework/comm/local.h"
+#include "framework/comm/nccl.h"
 #include "framework/core/error.h"
 #include "framework/cuda/backend.h"
 #include "framework/onednn/backend.h"
@@ -30,6 +33,28 @@ int64_t memory_of_a_rank(int64_t ranks, const std::vector<cuda::Device>& devices
   return std::ranges::min(devices, {}, &cuda::Device::free_memory).free_memory / 10 * 9 / sharing;
 }
 
+/// Refuses what only GPUs can do, and what cuDNN cannot.
+void check_device_options(const RunConfig& config) {
+  const auto refuse = [&](const std::string& key, std::string_view got, std::string_view expected) {
+    throw ConfigError("config", fmt::format("{}: {}; got \"{}\", expected {}", config.place_of(key),
+                                            key, got, expected));
+  };
+  const bool cudnn = config.launch.attention == "cudnn";
+  if (config.launch.device == "cpu" && config.train.precision == "tf32") {
+    refuse("train.precision", "tf32", "\"fp32\" on launch.device \"cpu\"");
+  }
+  if (config.launch.device == "cpu" && cudnn) {
+    refuse("launch.attention", "cudnn", "\"flash\" on launch.device \"cpu\"");
+  }
+  if (parameter_dtype(config) == DType::kFloat32 && cudnn) {
+    refuse("launch.attention", "cudnn",
+           fmt::format("\"flash\" with train.precision \"{}\": cuDNN's attention has bf16 and fp16",
+                       config.train.precision));
+  }
+}
+
+NcclOptions nccl_options(const RunConfig& config) { return {.timeout_s = config.comm.timeout_s}; }
+
 }  // namespace
 
 int64_t total_memory() {
@@ -49,6 +74,7 @@ void resolve_launch(RunConfig& config) {
                                             config.place_of("launch.device"), devices.missing));
   }
   launch.device = devices.found.empty() ? "cpu" : "cuda";
+  check_device_options(config);
   if (launch.threads_per_rank == 0) {
     const int64_t cores = std::thread::hardware_concurrency();
     launch.threads_per_rank = std::max<int64_t>(cores / launch.ranks, 1);
@@ -58,11 +84,43 @@ void resolve_launch(RunConfig& config) {
   }
 }
 
-std::unique_ptr<Backend> make_backend(const LaunchSection& launch) {
+std::unique_ptr<Backend> make_backend(const RunConfig& config) {
+  const LaunchSection& launch = config.launch;
   if (launch.device == "cuda") {
-    return make_cuda_backend();
+    return make_cuda_backend(
+        {.tf32 = config.train.precision == "tf32",
+         .attention = launch.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kFlash});
   }
   return launch.backend == "onednn" ? make_onednn_backend() : make_plain_backend();
+}
+
+GroupPlan plan_group(const RunConfig& config) {
+  const int64_t ranks = config.launch.ranks;
+  const bool modelled =
+      config.comm.bandwidth_gbps > 0 || config.comm.latency_us > 0 || config.debug.jitter > 0;
+  if (config.launch.device == "cpu" || ranks == 1 || modelled || !nccl_is_available() ||
+      ranks > std::ssize(cuda::find_devices().found)) {
+    return {.name = "local"};
+  }
+  return {.name = "nccl",
+          .communicator_bytes = (ranks - 1) * staging_bytes_for_a_peer(nccl_options(config),
+                                                                       static_cast<int>(ranks))};
+}
+
+std::unique_ptr<RankGroup> make_group(const RunConfig& config) {
+  const int ranks = static_cast<int>(config.launch.ranks);
+  if (plan_group(config).name == "nccl") {
+    return make_nccl_group(ranks, nccl_options(config));
+  }
+  if (config.launch.device == "cuda" && ranks > 1) {
+    cuda::share_memory_between_devices(ranks);
+  }
+  return std::make_unique<LocalGroup>(
+      ranks, LocalOptions{.timeout_s = config.comm.timeout_s,
+                          .bandwidth_gbps = config.comm.bandwidth_gbps,
+                          .latency_us = config.comm.latency_us,
+                          .jitter_us = config.debug.jitter,
+                          .jitter_seed = static_cast<uint64_t>(config.run.seed)});
 }
 
 }  // namespace zerolab::app

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "apps/train_gpt/config.h"
+#include "framework/comm/rank_group.h"
 #include "framework/core/backend.h"
 
 namespace zerolab::app {
@@ -15,7 +17,16 @@ int64_t total_memory();
 /// is missing for `launch.device`.
 void resolve_launch(RunConfig& config);
 
-/// The backend that `[launch]`, resolved, names.
-std::unique_ptr<Backend> make_backend(const LaunchSection& launch);
+/// The backend that a resolved configuration names.
+std::unique_ptr<Backend> make_backend(const RunConfig& config);
+
+/// What joins the ranks of a run.
+struct GroupPlan {
+  std::string_view name;           ///< "local" or "nccl"
+  int64_t communicator_bytes = 0;  ///< that a rank's communicator holds in device memory
+};
+/// NCCL where every rank has a GPU for itself and no link is modelled; else the local communicator.
+GroupPlan plan_group(const RunConfig& config);
+std::unique_ptr<RankGroup> make_group(const RunConfig& config);
 
 }  // namespace zerolab::app

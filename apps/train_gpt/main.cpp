@@ -57,11 +57,12 @@ int main(int argc, char** argv) {
       ->excludes(stages_option);
   std::vector<std::string> precisions;
   compare
-      ->add_option("--precisions", precisions,
-                   "Compare precisions instead, under the configuration's stage: fp32,bf16,fp16")
+      ->add_option(
+          "--precisions", precisions,
+          "Compare precisions instead, under the configuration's stage: fp32,tf32,bf16,fp16")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->excludes(stages_option)
       ->excludes("--variants");
   CLI::App* devices =

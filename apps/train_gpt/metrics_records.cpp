@@ -111,6 +111,7 @@ nlohmann::json layout_record(const RunInfo& info) {
           {"num_params", info.num_params},
           {"padding", info.padding},
           {"buckets", info.num_buckets},
+          {"communicator", info.communicator},
           {"reduce_bucket_size", info.options.reduce_bucket_size},
           {"hash", fmt::format("{:016x}", info.layout_hash)},
           {"vocab_size", info.vocab_size},

@@ -5,7 +5,6 @@
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
-#include "framework/comm/local.h"
 #include "framework/comm/meta.h"
 #include "framework/core/error.h"
 #include "framework/meta/backend.h"
@@ -19,14 +18,6 @@ RankOptions rank_options(const RunConfig& config, int rank) {
           .threads = static_cast<int>(config.launch.threads_per_rank),
           .memory_limit = config.launch.memory_limit,
           .poison = config.debug.poison};
-}
-
-LocalOptions local_options(const RunConfig& config) {
-  return {.timeout_s = config.comm.timeout_s,
-          .bandwidth_gbps = config.comm.bandwidth_gbps,
-          .latency_us = config.comm.latency_us,
-          .jitter_us = config.debug.jitter,
-          .jitter_seed = static_cast<uint64_t>(config.run.seed)};
 }
 
 zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
@@ -44,9 +35,10 @@ zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
   return mean;
 }
 
-RunInfo describe(const zero::Engine& engine, int64_t vocab_size) {
+RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_view communicator) {
   const zero::Layout& layout = engine.layout();
   return {.options = engine.options(),
+          .communicator = communicator,
           .vocab_size = vocab_size,
           .num_params = layout.num_params(),
           .padding = layout.padding(),
@@ -67,7 +59,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (reports) {
-    reporter.start(describe(trainer.engine(), data.vocab_size));
+    reporter.start(describe(trainer.engine(), data.vocab_size, plan_group(config).name));
   }
   communicator.ledger().reset();
   context.recorder().take();
@@ -187,14 +179,14 @@ double RunSummary::bytes_sent_per_step() const {
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
                         const std::atomic<bool>& stop) {
   const int ranks = static_cast<int>(config.launch.ranks);
-  const std::unique_ptr<Backend> backend = make_backend(config.launch);
-  LocalGroup group(ranks, local_options(config));
+  const std::unique_ptr<Backend> backend = make_backend(config);
+  const std::unique_ptr<RankGroup> group = make_group(config);
   Board board(ranks);
   Reporter reporter(observer, board, ranks);
   try {
-    run_ranks(group, [&](int rank) {
+    run_ranks(*group, [&](int rank) {
       RankContext context(rank_options(config, rank), *backend);
-      const std::unique_ptr<Communicator> communicator = group.communicator(context);
+      const std::unique_ptr<Communicator> communicator = group->communicator(context);
       train_rank(config, data, context, *communicator, board, reporter, stop);
     });
   } catch (...) {
@@ -205,10 +197,11 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
 }
 
 MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank) {
-  const std::unique_ptr<Backend> imitated = make_backend(config.launch);
+  const std::unique_ptr<Backend> imitated = make_backend(config);
   const std::unique_ptr<Backend> backend = make_meta_backend(*imitated);
   RankContext context(rank_options(config, rank), *backend);
-  const std::unique_ptr<Communicator> communicator = make_meta_communicator(context);
+  const std::unique_ptr<Communicator> communicator =
+      make_meta_communicator(context, plan_group(config).communicator_bytes);
   RankTrainer trainer(context, *communicator, config, vocab_size, nullptr);
   trainer.step(0, false);
   const MemoryLedger::Snapshot memory = context.ledger().snapshot();

@@ -76,7 +76,8 @@ struct EvaluationRecord {
 
 /// What is known before the first step.
 struct RunInfo {
-  zero::EngineOptions options;  ///< with "auto" decided
+  zero::EngineOptions options;    ///< with "auto" decided
+  std::string_view communicator;  ///< "local" or "nccl"
   int64_t vocab_size = 0;
   int64_t num_params = 0;
   int64_t padding = 0;  ///< elements of the flat buffer

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,13 @@ class ScopedSpan {
  public:
   ScopedSpan(Recorder& recorder, Stream& stream, const Span& span)
       : recorder_(recorder), stream_(stream), span_(span), begin_(stream.time()) {}
-  ~ScopedSpan() { recorder_.add(span_, begin_, stream_.time()); }
+  ~ScopedSpan() {
+    try {
+      recorder_.add(span_, begin_, stream_.time());
+    } catch (const std::exception&) {
+      // A device that cannot tell the time any more is broken, which the next wait for it tells.
+    }
+  }
   ScopedSpan(const ScopedSpan&) = delete;
   ScopedSpan& operator=(const ScopedSpan&) = delete;
 

@@ -9,7 +9,7 @@ namespace zerolab {
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   const cuda::Devices devices = cuda::find_devices();
-  require(devices.is_available(), "cuda", "{}; use launch.device = \"cpu\"", devices.missing);
+  require(devices.is_available(), "cuda", "{}", devices.missing);
   return std::make_unique<CudaBackend>(static_cast<int>(devices.found.size()), options);
 }
 

@@ -11,8 +11,10 @@ constexpr std::string_view kMissing =
 
 cuda::Devices cuda::find_devices() { return {{}, std::string(kMissing)}; }
 
+void cuda::share_memory_between_devices(int /*num_devices*/) {}
+
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& /*options*/) {
-  fail("cuda", "{}; use launch.device = \"cpu\"", kMissing);
+  fail("cuda", "{}", kMissing);
 }
 
 }  // namespace zerolab

@@ -1,5 +1,7 @@
 #include "framework/cuda/device.h"
 
+#include <algorithm>
+
 #include "framework/cuda/check.h"
 
 namespace zerolab::cuda {
@@ -51,6 +53,34 @@ Devices find_devices() {
   }
   check(cudaSetDevice(current), "choosing a device");
   return devices;
+}
+
+void share_memory_between_devices(int num_devices) {
+  int count = 0;
+  int current = 0;
+  check(cudaGetDeviceCount(&count), "counting devices");
+  check(cudaGetDevice(&current), "asking for the current device");
+  count = std::min(count, num_devices);
+  for (int device = 0; device < count; ++device) {
+    check(cudaSetDevice(device), "choosing a device");
+    for (int peer = 0; peer < count; ++peer) {
+      int can_access = 0;
+      if (peer != device) {
+        check(cudaDeviceCanAccessPeer(&can_access, device, peer), "asking for a device's peers");
+        require(can_access != 0, "cuda",
+                "device {} cannot read the memory of device {}, as ranks without NCCL must; make "
+                "one device visible (CUDA_VISIBLE_DEVICES), which all ranks then share",
+                device, peer);
+        const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+        if (status == cudaErrorPeerAccessAlreadyEnabled) {
+          cudaGetLastError();  // all is well
+        } else {
+          check(status, "letting a device read its peers' memory");
+        }
+      }
+    }
+  }
+  check(cudaSetDevice(current), "choosing a device");
 }
 
 }  // namespace zerolab::cuda

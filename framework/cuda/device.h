@@ -23,4 +23,8 @@ struct Devices {
 };
 Devices find_devices();
 
+/// Lets the first `num_devices` devices (or all there are) read each other's memory, as the kernels
+/// of ranks that share memory do (comm/local.h). Throws where they cannot.
+void share_memory_between_devices(int num_devices);
+
 }  // namespace zerolab::cuda
