@@ -13,5 +13,6 @@ cmake --build --preset coverage
 find build-coverage -name '*.gcda' -delete
 build-coverage/bin/test_cuda --gtest_brief=1
 build-coverage/bin/test_cuda_app --gtest_brief=1
+build-coverage/bin/test_nccl --gtest_brief=1
 gcovr --root . --filter 'framework/cuda/' --filter 'framework/comm/nccl' --exclude '.*cudnn.*' --exclude '.*_stub\.cpp' \
   --exclude-throw-branches --fail-under-line 90 build-coverage

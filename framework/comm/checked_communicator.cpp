@@ -1,6 +1,7 @@
 #include "framework/comm/checked_communicator.h"
 
 #include "framework/core/error.h"
+#include "framework/core/rank_context.h"
 
 namespace zerolab {
 namespace {
@@ -75,6 +76,11 @@ void CheckedCommunicator::broadcast(Stream& stream, const Tensor& buffer, int ro
   call.root = root;
   check_root(call);
   run(stream, call);
+}
+
+Tensor memory_of_communicator(RankContext& context, int64_t bytes) {
+  const CategoryScope scope(context, Category::kCommunication);
+  return Tensor::empty(context, Shape{bytes / size_of(DType::kInt32)}, DType::kInt32);
 }
 
 void record(const Collective& call, const CollectiveTimes& times, CommunicationLedger& ledger,

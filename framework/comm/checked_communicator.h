@@ -34,6 +34,9 @@ class CheckedCommunicator : public Communicator {
   const int size_;
 };
 
+/// Memory that a communicator holds (Category::kCommunication); `bytes` of it, a multiple of 4.
+Tensor memory_of_communicator(RankContext& context, int64_t bytes);
+
 /// One finished collective of one rank.
 struct CollectiveTimes {
   int64_t sent = 0;

@@ -147,6 +147,16 @@ int64_t exchanged_numel(const Collective& call, int size) {
   return call.part == SlicePart() ? call.numel : call.part.numel * size;
 }
 
+FormulaBytes formula_bytes(const Collective& call, int rank, int size) {
+  // In a chain a rank receives what its predecessor sends; in a ring, as much as it sends.
+  const bool chain = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
+  const int sender = chain ? (rank + size - 1) % size : rank;
+  const int64_t numel = exchanged_numel(call, size);
+  const int64_t element = size_of(call.dtype);
+  return {bytes_sent_by(call.op, numel, element, rank, size, call.root),
+          bytes_sent_by(call.op, numel, element, sender, size, call.root)};
+}
+
 std::string name_of(const Collective& call) {
   return call.op == CollectiveOp::kBarrier
              ? "barrier()"

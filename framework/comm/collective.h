@@ -40,6 +40,13 @@ struct Traffic {
   std::atomic<int64_t> received = 0;
 };
 
+/// Bytes that `rank` of `size` sends and receives for `call` by the formula (`bytes_sent_by`).
+struct FormulaBytes {
+  int64_t sent;
+  int64_t received;
+};
+FormulaBytes formula_bytes(const Collective& call, int rank, int size);
+
 /// Moves `rank`'s part of a collective between ranks that share memory, and counts it; `calls` and
 /// `traffic` are in rank order. All parts together are the collective; they may run in any order
 /// and at the same time, once every rank's buffer is ready. A buffer may be touched until every

@@ -126,15 +126,24 @@ class Communicator {
   /// why; the others' also says at which verb they waited.
   virtual void abort(std::string_view reason) = 0;
 
-  CommunicationLedger& ledger() { return *ledger_; }
+  /// With all verbs that have ended.
+  CommunicationLedger& ledger() {
+    enter_ended();
+    return *ledger_;
+  }
 
  protected:
+  /// Enters the verbs that have ended since, where they do not do so themselves.
+  virtual void enter_ended() {}
   /// For verbs that a stream still holds when the communicator has gone.
   const std::shared_ptr<CommunicationLedger>& shared_ledger() const { return ledger_; }
 
  private:
   const std::shared_ptr<CommunicationLedger> ledger_ = std::make_shared<CommunicationLedger>();
 };
+
+/// The reason of a rank that does not know it yet: its exception is still to be caught.
+inline constexpr std::string_view kUnknownException = "an exception ended it";
 
 /// Aborts when an exception passes it, so that destructors that wait for a stream find its verbs
 /// ended: without it a rank would wait for peers that wait for it. Declared after whatever has such
@@ -144,7 +153,7 @@ class AbortOnUnwind {
   explicit AbortOnUnwind(Communicator& communicator) : communicator_(communicator) {}
   ~AbortOnUnwind() {
     if (std::uncaught_exceptions() > exceptions_) {
-      communicator_.abort("an exception ended it");
+      communicator_.abort(kUnknownException);
     }
   }
   AbortOnUnwind(const AbortOnUnwind&) = delete;

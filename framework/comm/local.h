@@ -1,10 +1,9 @@
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <string>
 
-#include "framework/comm/communicator.h"
+#include "framework/comm/rank_group.h"
 
 namespace zerolab {
 
@@ -19,33 +18,18 @@ struct LocalOptions {
   uint64_t jitter_seed = 0;
 };
 
-/// What the ranks of one process share: a slot for each one's call, the barriers, and the abort
-/// flag. A failed group stays failed.
-class LocalGroup {
+/// Ranks that share memory: each reads its peers' buffers. What they share is a slot for each one's
+/// call, the barriers, and the abort flag.
+class LocalGroup final : public RankGroup {
  public:
   explicit LocalGroup(int size, const LocalOptions& options = {});
-  ~LocalGroup();
-
-  int size() const;
-  /// The communicator of `context.rank()`. Both outlive it. One a rank; called in the rank's own
-  /// thread.
-  std::unique_ptr<Communicator> communicator(RankContext& context);
-  /// See Communicator::abort. The first rank counts; that rank may give its reason again, better.
-  void abort(int rank, std::string_view reason);
-  /// The first failure, as "rank r failed: reason", or what was wrong between the ranks; empty
-  /// while all is well.
-  std::string failure() const;
+  ~LocalGroup() override;
 
  private:
-  friend void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body);
+  GroupState& state() const override;
+  std::unique_ptr<Communicator> make_communicator(RankContext& context) override;
+
   std::unique_ptr<Rendezvous> rendezvous_;
 };
-
-/// Runs `body(rank)` in one thread a rank (also for a single one) and joins them all. A rank that
-/// throws aborts the group, so that the others end too; then the failure that came first is thrown
-/// here, as it was: a `ConfigError` stays a `ConfigError`. A rank that returns has left: a peer
-/// that waits for it fails at once. Streams that a rank's verbs are on have ended when its body
-/// returns.
-void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body);
 
 }  // namespace zerolab

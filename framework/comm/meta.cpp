@@ -8,15 +8,11 @@ namespace {
 
 void count(int rank, int size, const Collective& call, CommunicationLedger& ledger,
            Recorder& recorder) {
-  // In a chain a rank receives what its predecessor sends; in a ring, as much as it sends.
-  const bool chain = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
-  const int sender = chain ? (rank + size - 1) % size : rank;
-  const int64_t numel = exchanged_numel(call, size);
-  const int64_t element = size_of(call.dtype);
+  const FormulaBytes bytes = formula_bytes(call, rank, size);
   const Clock::time_point now = Clock::now();
   record(call,
-         {.sent = bytes_sent_by(call.op, numel, element, rank, size, call.root),
-          .received = bytes_sent_by(call.op, numel, element, sender, size, call.root),
+         {.sent = bytes.sent,
+          .received = bytes.received,
           .begin = now,
           .all_arrived = now,
           .end = now},
@@ -25,8 +21,10 @@ void count(int rank, int size, const Collective& call, CommunicationLedger& ledg
 
 class MetaCommunicator final : public CheckedCommunicator {
  public:
-  explicit MetaCommunicator(RankContext& context)
-      : CheckedCommunicator(context.rank(), context.world_size()), context_(context) {}
+  MetaCommunicator(RankContext& context, int64_t held_bytes)
+      : CheckedCommunicator(context.rank(), context.world_size()),
+        context_(context),
+        held_(memory_of_communicator(context, held_bytes)) {}
 
   void barrier() override {
     count(rank(), size(), Collective(), *shared_ledger(), context_.recorder());
@@ -41,12 +39,13 @@ class MetaCommunicator final : public CheckedCommunicator {
   }
 
   RankContext& context_;
+  const Tensor held_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_meta_communicator(RankContext& context) {
-  return std::make_unique<MetaCommunicator>(context);
+std::unique_ptr<Communicator> make_meta_communicator(RankContext& context, int64_t held_bytes) {
+  return std::make_unique<MetaCommunicator>(context, held_bytes);
 }
 
 }  // namespace zerolab

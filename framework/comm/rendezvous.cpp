@@ -1,11 +1,10 @@
 #include "framework/comm/rendezvous.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "framework/comm/link.h"
-#include "framework/core/error.h"
 
 namespace zerolab {
 namespace {
@@ -14,38 +13,18 @@ namespace {
 // them for all, and the second barrier falls away.
 constexpr int64_t kMovedByLast = 16 << 10;
 
-// So long a failed rank's peers wait for it to leave, with a better reason than "an exception ended
-// it".
-constexpr std::chrono::seconds kReasonTime{2};
-
 bool has_second_barrier(const Collective& call) {
   return call.numel * size_of(call.dtype) > kMovedByLast;
 }
 
-std::string list_of_ranks(const std::vector<bool>& chosen) {
-  std::vector<int> ranks;
-  for (size_t rank = 0; rank < chosen.size(); ++rank) {
-    if (chosen[rank]) {
-      ranks.push_back(static_cast<int>(rank));
-    }
-  }
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
-}
-
 }  // namespace
 
-std::string current_exception_text() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
-
 Rendezvous::Rendezvous(int size, const LocalOptions& options)
-    : options_(options), calls_(size), traffic_(size), arrived_(size), left_(size) {}
+    : GroupState(size, options.timeout_s),
+      options_(options),
+      calls_(size),
+      traffic_(size),
+      arrived_(size) {}
 
 Rendezvous::Result Rendezvous::run(int rank, const Collective& call, Backend& backend) {
   Result result;
@@ -84,7 +63,7 @@ Rendezvous::Result Rendezvous::run(int rank, const Collective& call, Backend& ba
     lock.lock();
     sleep_until(lock, result.all_arrived + duration);
     if (broken_) {
-      check(lock, rank);
+      check(lock, {rank, calls_[rank]});
     }
   }
   return result;
@@ -96,16 +75,13 @@ void Rendezvous::arrive(Lock& lock, int rank) {
   arrived_[rank] = true;
   ++num_arrived_;
   fail_if_missed();
-  check(lock, rank);
+  check(lock, {rank, calls_[rank]});
 }
 
 void Rendezvous::commit() {
   for (int rank = 1; rank < size(); ++rank) {
     if (!same_call(calls_[0], calls_[rank])) {
-      fail_all(fmt::format(
-          "ranks disagree at collective {}: rank 0 calls {}, rank {} calls {}; all ranks must make "
-          "the same calls in the same order",
-          committed_ + 1, describe(calls_[0]), rank, describe(calls_[rank])));
+      fail_disagreement(committed_ + 1, {0, calls_[0]}, {rank, calls_[rank]});
     }
   }
   arrived_.assign(size(), false);
@@ -127,17 +103,16 @@ std::string Rendezvous::move_parts(int begin, int ranks, Backend& backend) {
 
 void Rendezvous::wait_for_peers(Lock& lock, int rank) {
   const int64_t before = committed_;
-  changed_.wait_until(lock, Clock::now() + clock_time(options_.timeout_s),
-                      [&] { return committed_ != before || !failure_.empty(); });
+  changed_.wait_until(lock, Clock::now() + clock_time(timeout_s()),
+                      [&] { return committed_ != before || has_failed(); });
   if (committed_ != before) {
     return;
   }
-  check(lock, rank);
+  check(lock, {rank, calls_[rank]});
   std::vector<bool> missing = arrived_;
   missing.flip();
-  fail_all(fmt::format(
-      "{} did not arrive at {} within {} s; a rank that is only slow needs a longer comm.timeout_s",
-      list_of_ranks(missing), name_of(calls_[rank]), options_.timeout_s));
+  set_timeout(missing, calls_[rank]);
+  fail_all();
 }
 
 void Rendezvous::wait_until_all_have_moved() {
@@ -154,85 +129,25 @@ void Rendezvous::wait_until_all_have_moved() {
 }
 
 void Rendezvous::sleep_until(Lock& lock, Clock::time_point time) {
-  changed_.wait_until(lock, time, [&] { return !failure_.empty(); });
-}
-
-void Rendezvous::abort(int rank, std::string_view reason) {
-  const Lock lock(mutex_);
-  set_failure_of(rank, reason);
-}
-
-void Rendezvous::enter(int rank) {
-  const Lock lock(mutex_);
-  left_[rank] = false;
-}
-
-void Rendezvous::leave(int rank) {
-  const Lock lock(mutex_);
-  left_[rank] = true;
-  fail_if_missed();
-  changed_.notify_all();
-}
-
-std::string Rendezvous::failure() {
-  const Lock lock(mutex_);
-  return failure_;
-}
-
-int Rendezvous::failed_rank() {
-  const Lock lock(mutex_);
-  return failed_rank_;
+  changed_.wait_until(lock, time, [&] { return has_failed(); });
 }
 
 void Rendezvous::fail_if_missed() {
+  const auto waiting = std::find(arrived_.begin(), arrived_.end(), true);
+  if (waiting == arrived_.end()) {
+    return;
+  }
   std::vector<bool> missed(size());
   for (int rank = 0; rank < size(); ++rank) {
-    missed[rank] = left_[rank] && !arrived_[rank];
+    missed[rank] = has_left(rank) && !arrived_[rank];
   }
-  const auto waiting = std::find(arrived_.begin(), arrived_.end(), true);
-  if (failure_.empty() && waiting != arrived_.end() && std::ranges::count(missed, true) > 0) {
-    const auto rank = waiting - arrived_.begin();
-    set_failure(fmt::format(
-        "{} left the group while rank {} waits at {}; all ranks must make the same calls",
-        list_of_ranks(missed), rank, describe(calls_[rank])));
-  }
-}
-
-void Rendezvous::set_failure(std::string text) {
-  failure_ = std::move(text);
-  failed_at_ = Clock::now();
-  changed_.notify_all();
-}
-
-void Rendezvous::set_failure_of(int rank, std::string_view reason) {
-  // A rank that fails by what it gave as its own reason adds nothing.
-  const bool better = failed_rank_ == rank && !reason.ends_with(failure_);
-  if (failure_.empty() || better) {
-    failed_rank_ = rank;
-    set_failure(fmt::format("rank {} failed: {}", rank, reason));
-  }
+  const auto rank = static_cast<int>(waiting - arrived_.begin());
+  set_missed(missed, {rank, calls_[rank]});
 }
 
 void Rendezvous::set_broken(int rank, std::string_view reason) {
   broken_ = true;
   set_failure_of(rank, reason);
-}
-
-void Rendezvous::fail_all(std::string text) {
-  set_failure(std::move(text));
-  throw Error("comm", failure_);
-}
-
-void Rendezvous::check(Lock& lock, int rank) {
-  if (failure_.empty()) {
-    return;
-  }
-  if (failed_rank_ < 0 || failed_rank_ == rank) {
-    throw Error("comm", failure_);
-  }
-  changed_.wait_until(lock, failed_at_ + kReasonTime, [&] { return left_[failed_rank_]; });
-  throw Error("comm",
-              fmt::format("{}; rank {} waited at {}", failure_, rank, name_of(calls_[rank])));
 }
 
 }  // namespace zerolab

@@ -3,8 +3,8 @@
 #include <thread>
 #include <vector>
 
-#include "framework/comm/local.h"
-#include "framework/comm/rendezvous.h"
+#include "framework/comm/group_state.h"
+#include "framework/comm/rank_group.h"
 #include "framework/core/error.h"
 
 namespace zerolab {
@@ -40,8 +40,8 @@ class Failures {
 
 }  // namespace
 
-void run_ranks(LocalGroup& group, const std::function<void(int rank)>& body) {
-  Rendezvous& ranks = *group.rendezvous_;
+void run_ranks(RankGroup& group, const std::function<void(int rank)>& body) {
+  GroupState& ranks = group.state();
   Failures failures(ranks.size());
   const auto run_rank = [&](int rank) {
     try {

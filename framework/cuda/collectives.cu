@@ -1,3 +1,5 @@
+#include "framework/cuda/collectives.h"
+
 #include "framework/cuda/check.h"
 #include "framework/cuda/cuda_backend.h"
 #include "framework/cuda/kernel.h"
@@ -36,10 +38,10 @@ struct ReduceInOrder {
 
 }  // namespace
 
-void CudaBackend::reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
-                                  double divisor, std::span<std::byte> out) {
-  require(sources.size() <= kMaxSources, "cuda",
-          "too many ranks on one device; got {}, expected at most {}", sources.size(), kMaxSources);
+void cuda::reduce_in_order(cudaStream_t stream, std::span<const std::byte* const> sources,
+                           DType dtype, double divisor, std::span<std::byte> out) {
+  require(sources.size() <= kMaxSources, "cuda", "too many ranks; got {}, expected at most {}",
+          sources.size(), kMaxSources);
   cuda::with_device_type(dtype, [&]<typename T>(T) {
     ReduceInOrder<T> body{.sources = {},
                           .count = static_cast<int>(sources.size()),
@@ -50,9 +52,14 @@ void CudaBackend::reduce_in_order(std::span<const std::byte* const> sources, DTy
       body.sources[s] = reinterpret_cast<const T*>(sources[s]);
       aligned = aligned && cuda::are_aligned(body.sources[s]);
     }
-    cuda::for_packs<cuda::kLanes<T>>(cudaStreamPerThread,
-                                     static_cast<int64_t>(out.size() / sizeof(T)), aligned, body);
+    cuda::for_packs<cuda::kLanes<T>>(stream, static_cast<int64_t>(out.size() / sizeof(T)), aligned,
+                                     body);
   });
+}
+
+void CudaBackend::reduce_in_order(std::span<const std::byte* const> sources, DType dtype,
+                                  double divisor, std::span<std::byte> out) {
+  cuda::reduce_in_order(cudaStreamPerThread, sources, dtype, divisor, out);
   cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "reducing");
 }
 

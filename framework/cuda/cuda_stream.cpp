@@ -17,8 +17,19 @@ void* pinned(size_t bytes) {
   return memory;
 }
 
-/// Once the work that might report it is done.
-void rethrow(const Fault& fault) {
+cudaError_t state_of(cudaEvent_t event) {
+  const cudaError_t state = cudaEventQuery(event);
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // or the next launch would report it
+  }
+  return state;
+}
+
+/// Once the work that might report it is done: throws what was wrong with it.
+void rethrow(const Fault& fault, const std::function<void()>& wait_check) {
+  if (wait_check) {
+    wait_check();
+  }
   if (fault.count != 0) {
     fail(fault.component, "{}; got {}, expected within [0, {})", fault.what, fault.got,
          fault.limit);
@@ -27,27 +38,31 @@ void rethrow(const Fault& fault) {
 
 class CudaEvent final : public EventState {
  public:
-  CudaEvent(cudaStream_t stream, std::shared_ptr<const Fault> fault) : fault_(std::move(fault)) {
+  CudaEvent(cudaStream_t stream, std::shared_ptr<const Fault> fault,
+            std::function<void()> wait_check)
+      : fault_(std::move(fault)), wait_check_(std::move(wait_check)) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
     check(cudaEventRecord(event_, stream), "recording an event");
   }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   bool is_complete() const override {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status != cudaErrorNotReady) {
-      check(status, "work before an event");
+    const cudaError_t state = state_of(event_);
+    if (state != cudaErrorNotReady) {
+      check(state, "work before an event");
     }
-    return status == cudaSuccess;
+    return state == cudaSuccess;
   }
   void synchronize() override {
     check(cudaEventSynchronize(event_), "work before an event");
-    rethrow(*fault_);
+    rethrow(*fault_, wait_check_);
   }
   cudaEvent_t handle() const { return event_; }
+  const std::function<void()>& wait_check() const { return wait_check_; }
 
  private:
   cudaEvent_t event_ = nullptr;
   const std::shared_ptr<const Fault> fault_;
+  const std::function<void()> wait_check_;
 };
 
 }  // namespace
@@ -65,11 +80,12 @@ TimedEvent::TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> ba
 TimedEvent::~TimedEvent() { cudaEventDestroy(event_); }
 
 std::optional<Clock::time_point> TimedEvent::time() const {
-  if (!time_.has_value() && cudaEventQuery(event_) == cudaSuccess) {
+  const std::lock_guard lock(mutex_);
+  if (!time_.has_value() && state_of(event_) == cudaSuccess) {
     float milliseconds = 0.0F;
     check(cudaEventElapsedTime(&milliseconds, base_->event_, event_), "reading a timed event");
-    time_ = base_->time_.value() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double, std::milli>(milliseconds));
+    time_ = base_->time().value() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double, std::milli>(milliseconds));
     base_ = nullptr;
   }
   return time_;
@@ -89,11 +105,16 @@ CudaStream::~CudaStream() {
   }
 }
 
-Event CudaStream::record() { return Event(std::make_shared<CudaEvent>(stream_, fault_)); }
+Event CudaStream::record() {
+  return Event(std::make_shared<CudaEvent>(stream_, fault_, wait_check_));
+}
 
 void CudaStream::wait(const Event& event) {
   if (const auto* device = dynamic_cast<const CudaEvent*>(event.state().get())) {
     check(cudaStreamWaitEvent(stream_, device->handle(), 0), "waiting for an event");
+    if (device->wait_check()) {
+      wait_check_ = device->wait_check();
+    }
   } else {
     event.synchronize();
   }
@@ -101,7 +122,7 @@ void CudaStream::wait(const Event& event) {
 
 void CudaStream::synchronize() {
   check(cudaStreamSynchronize(stream_), "work on a stream");
-  rethrow(*fault_);
+  rethrow(*fault_, wait_check_);
 }
 
 void CudaStream::run_on_host(std::function<void()> work) {

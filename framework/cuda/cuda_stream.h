@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "framework/core/stream.h"
@@ -24,6 +25,7 @@ struct Fault {
 };
 
 /// A point of a stream, and its time: what elapsed since an earlier one, whose time is known.
+/// Thread-safe.
 class TimedEvent final : public StreamTimeState {
  public:
   TimedEvent(cudaStream_t stream, std::shared_ptr<const TimedEvent> base);
@@ -35,6 +37,7 @@ class TimedEvent final : public StreamTimeState {
 
  private:
   cudaEvent_t event_ = nullptr;
+  mutable std::mutex mutex_;
   mutable std::shared_ptr<const TimedEvent> base_;
   mutable std::optional<Clock::time_point> time_;
 };
@@ -56,6 +59,9 @@ class CudaStream final : public Stream {
   void run_on_host(std::function<void()> work) override;
   StreamTime time() override;
   cudaStream_t handle() const { return stream_; }
+  /// `check` is called after every host wait for work of this stream, and of streams that have
+  /// waited for it: it throws where the work was ended before its time.
+  void set_wait_check(std::function<void()> check) { wait_check_ = std::move(check); }
 
   /// Copies to `out` on the device in stream order, through pinned memory of the stream's own: the
   /// caller may reuse its memory at once, and waits only where more is under way than fits there.
@@ -71,7 +77,8 @@ class CudaStream final : public Stream {
 
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<Fault> fault_;
-  std::array<Staging, 8> staging_;  ///< used in turn
+  std::function<void()> wait_check_;  ///< or none
+  std::array<Staging, 8> staging_;    ///< used in turn
   size_t next_staging_ = 0;
   std::shared_ptr<const TimedEvent> base_;  ///< whose time is known
   std::shared_ptr<const TimedEvent> last_;

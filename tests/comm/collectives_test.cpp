@@ -187,10 +187,10 @@ TEST(Groups, RefuseWhatCannotBe) {
   EXPECT_NE(error_of([] { LocalGroup(2, {.latency_us = -1}); }), "");
   EXPECT_NE(error_of([] { LocalGroup(2, {.jitter_us = std::numeric_limits<double>::infinity()}); }),
             "");
-  const std::unique_ptr<Backend> backend = make_plain_backend();
-  LocalGroup group(2);
+  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::unique_ptr<RankGroup> group = make_test_group(2);
   RankContext stranger({.rank = 0, .world_size = 3}, *backend);
-  EXPECT_EQ(error_of([&] { group.communicator(stranger); }),
+  EXPECT_EQ(error_of([&] { group->communicator(stranger); }),
             "[comm] rank 0 of 3 does not belong to a group of 2");
 }
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "framework/comm/local.h"
+#include "framework/core/backend.h"
 #include "framework/core/error.h"
 #include "framework/core/rank_context.h"
 #include "framework/core/tensor.h"
-#include "framework/plain/backend.h"
 
 namespace zerolab {
 
@@ -26,26 +26,28 @@ struct RanksOptions {
   LocalOptions group = {.timeout_s = 60};
 };
 
-/// Runs `body` on `size` ranks.
-inline void on_ranks(Backend& backend, int size, const RankBody& body,
-                     const RanksOptions& options) {
-  LocalGroup group(size, options.group);
-  run_ranks(group, [&](int rank) {
+/// The ranks that a test program is about: local ones on the plain backend (local_ranks.cpp), or
+/// others that keep the same contracts.
+std::unique_ptr<RankGroup> make_test_group(int size, const RanksOptions& options = {});
+std::unique_ptr<Backend> make_test_backend();
+
+/// Runs `body` on `size` ranks; on `backend` instead of their own, if given.
+inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {},
+                     Backend* backend = nullptr) {
+  const std::unique_ptr<RankGroup> group = make_test_group(size, options);
+  const std::unique_ptr<Backend> own = make_test_backend();
+  run_ranks(*group, [&](int rank) {
     // Each rank draws its own order: no rank may depend on another's.
     RankContext context({.rank = rank,
                          .world_size = size,
+                         .poison = true,
                          .streams = options.streams,
                          .lazy_seed = options.lazy_seed + 1000 * rank},
-                        backend);
-    const std::unique_ptr<Communicator> communicator = group.communicator(context);
+                        backend == nullptr ? *own : *backend);
+    const std::unique_ptr<Communicator> communicator = group->communicator(context);
     const AbortOnUnwind abort_on_unwind(*communicator);
     body(context, *communicator);
   });
-}
-
-/// On the plain backend.
-inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {}) {
-  on_ranks(*make_plain_backend(), size, body, options);
 }
 
 /// A value that differs between ranks and elements, of few bits: sums are exact.

@@ -71,13 +71,13 @@ TEST(CommunicationStream, KeepsTheOrderOfCallsAcrossStreams) {
 }
 
 TEST(CommunicationStream, MayHoldVerbsLongerThanTheCommunicatorLives) {
-  const std::unique_ptr<Backend> backend = make_plain_backend();
-  LocalGroup group(2);
-  run_ranks(group, [&](int rank) {
+  const std::unique_ptr<RankGroup> group = make_test_group(2);
+  run_ranks(*group, [&](int rank) {
+    const std::unique_ptr<Backend> backend = make_test_backend();
     RankContext context({.rank = rank, .world_size = 2}, *backend);
     const Tensor buffer = tensor_of_rank(context, kNumel);
     {
-      const std::unique_ptr<Communicator> communicator = group.communicator(context);
+      const std::unique_ptr<Communicator> communicator = group->communicator(context);
       communicator->broadcast(context.communication(), buffer, 1, kParameterTag);
     }
     context.communication().synchronize();

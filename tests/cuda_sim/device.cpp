@@ -159,6 +159,7 @@ void reset(uint64_t seed) {
   }
   std::erase_if(device.streams, [](auto& s) { return s->destroyed; });
   device.sticky = cudaSuccess;
+  device.nccl_fault = Fault::kNone;
   device.error_text.clear();
   device.max_dynamic_shared.clear();
   host_thread().last_error = cudaSuccess;

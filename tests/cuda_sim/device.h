@@ -21,6 +21,9 @@ namespace zerolab::cuda_sim {
 
 inline constexpr size_t kMaxSharedBytes = 227 * 1024;  ///< a block's, of sm_90
 
+/// What becomes of a collective.
+enum class Fault { kNone, kReported, kSilent };
+
 /// A point in a stream: reached when all that was queued before has run. Or where several streams
 /// meet.
 struct Mark {
@@ -84,6 +87,7 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
+  Fault nccl_fault = Fault::kNone;  ///< of the next collective that all have come to
   std::chrono::milliseconds patience{60'000};
   std::vector<std::unique_ptr<CUstream_st>> streams;  ///< the default stream first
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
@@ -124,7 +128,7 @@ cudaError_t call(Body&& body) {
       status = device.break_down(cudaErrorIllegalAddress, error.what());
     }
   }
-  if (status != cudaSuccess && status != cudaErrorNotReady) {
+  if (status != cudaSuccess) {
     host_thread().last_error = status;
   }
   return status;

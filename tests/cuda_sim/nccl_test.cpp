@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda_sim/device.h"
@@ -14,24 +15,51 @@ namespace {
 
 constexpr int kRanks = 3;
 
-/// Runs `body(rank, comm, stream)` in one thread for each rank of a communicator.
-void run_ranks(const std::function<void(int, ncclComm_t, cudaStream_t)>& body) {
+using Body = std::function<void(int, ncclComm_t&, cudaStream_t)>;
+
+ncclResult_t state_of(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  ncclCommGetAsyncError(comm, &state);
+  return state;
+}
+
+/// What comes of a call, once it is no longer in progress.
+ncclResult_t finished(ncclResult_t result, ncclComm_t comm) {
+  while (result == ncclInProgress) {
+    std::this_thread::yield();
+    result = state_of(comm);
+  }
+  return result;
+}
+
+/// Runs `body(rank, comm, stream)` in one thread for each rank of a communicator, each with a
+/// device of its own. Who aborts the communicator makes it null.
+void run_ranks(const Body& body, bool blocking = true) {
+  set_devices(kRanks);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
+      cudaSetDevice(rank);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = blocking ? 1 : 0;
       ncclComm_t comm = nullptr;
-      ASSERT_EQ(ncclCommInitRank(&comm, kRanks, id, rank), ncclSuccess);
+      const ncclResult_t result = ncclCommInitRankConfig(&comm, kRanks, id, rank, &config);
+      ASSERT_EQ(result, blocking ? ncclSuccess : ncclInProgress);
+      ASSERT_EQ(finished(result, comm), ncclSuccess);
       const DeviceStream stream;
       body(rank, comm, stream.handle());
       cudaStreamSynchronize(stream.handle());
-      ncclCommDestroy(comm);
+      if (comm != nullptr) {
+        ncclCommDestroy(comm);
+      }
     });
   }
   for (std::thread& thread : threads) {
     thread.join();
   }
+  set_devices(1);
 }
 
 TEST(CudaSimNccl, EveryVerbUnderManySeeds) {
@@ -58,15 +86,82 @@ TEST(CudaSimNccl, EveryVerbUnderManySeeds) {
   }
 }
 
+/// Everyone sends a number to everyone else, in one group.
+TEST(CudaSimNccl, TransfersOfAGroupGoOnTogether) {
+  for (int seed = 0; seed < 20; ++seed) {
+    reset(seed);
+    run_ranks(
+        [](int rank, ncclComm_t comm, cudaStream_t stream) {
+          const DeviceArray<int> mine({10 * rank, 10 * rank + 1, 10 * rank + 2});
+          const DeviceArray<int> theirs({-1, -1, -1});
+          for (int round = 0; round < 3; ++round) {
+            ncclGroupStart();
+            for (int peer = 0; peer < kRanks; ++peer) {
+              if (peer != rank) {
+                ncclSend(mine.data() + peer, 1, ncclInt, peer, comm, stream);
+                ncclRecv(theirs.data() + peer, 1, ncclInt, peer, comm, stream);
+              }
+            }
+            ASSERT_EQ(finished(ncclGroupEnd(), comm), ncclSuccess);
+          }
+          cuda::check(cudaStreamSynchronize(stream), "working");
+          std::vector<int> expected({rank, 10 + rank, 20 + rank});
+          expected[static_cast<size_t>(rank)] = -1;
+          EXPECT_EQ(theirs.values(), expected);
+        },
+        seed % 2 == 0);
+  }
+}
+
+TEST(CudaSimNccl, WorkIsNotQueuedWhileACallIsInProgress) {
+  int deferred = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    reset(seed);
+    run_ranks(
+        [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+          const DeviceArray<int> x({rank + 1});
+          const ncclResult_t result =
+              ncclAllReduce(x.data(), x.data(), 1, ncclInt, ncclSum, comm, stream);
+          if (rank == 0 && result == ncclInProgress) {
+            ++deferred;
+            cuda::check(cudaStreamSynchronize(stream), "working");
+            EXPECT_EQ(x.values()[0], 1);
+            EXPECT_EQ(ncclAllReduce(x.data(), x.data(), 1, ncclInt, ncclSum, comm, stream),
+                      ncclInvalidArgument);
+          }
+          ASSERT_EQ(finished(result, comm), ncclSuccess);
+          cuda::check(cudaStreamSynchronize(stream), "working");
+          EXPECT_EQ(x.values()[0], 6);
+        },
+        false);
+  }
+  EXPECT_GT(deferred, 0);
+}
+
 TEST(CudaSimNccl, DifferentCallsAreAnErrorOfAll) {
   reset(1);
   run_ranks([](int rank, ncclComm_t comm, cudaStream_t stream) {
     const DeviceArray<float> x(3);
     ncclAllReduce(x.data(), x.data(), rank == 0 ? 2 : 3, ncclFloat, ncclSum, comm, stream);
     cuda::check(cudaStreamSynchronize(stream), "working");
-    ncclResult_t error = ncclSuccess;
-    ncclCommGetAsyncError(comm, &error);
-    EXPECT_EQ(error, ncclInvalidUsage);
+    EXPECT_EQ(state_of(comm), ncclInvalidUsage);
+  });
+}
+
+TEST(CudaSimNccl, AnAbortEndsWhatAFaultHasStopped) {
+  reset(3);
+  fail_next_collective();
+  run_ranks([](int rank, ncclComm_t& comm, cudaStream_t stream) {
+    const DeviceArray<int> x({rank + 1});
+    ncclAllReduce(x.data(), x.data(), 1, ncclInt, ncclSum, comm, stream);
+    while (state_of(comm) == ncclSuccess) {
+      cudaStreamQuery(stream);
+    }
+    EXPECT_EQ(state_of(comm), ncclRemoteError);
+    EXPECT_STREQ(ncclGetLastError(comm), "a simulated fault");
+    ncclCommAbort(std::exchange(comm, nullptr));
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(x.values()[0], rank + 1);
   });
 }
 

@@ -30,6 +30,9 @@ void reset(uint64_t seed = 0);
 /// How many devices there are (1), and the bytes of each (16 GiB); more than that is
 /// cudaErrorMemoryAllocation.
 void set_devices(int count, size_t bytes = size_t{16} << 30);
+/// The next collective of NCCL's that all ranks have come to never ends, until it is aborted; its
+/// asynchronous error is ncclRemoteError, or where it is `silent`, none.
+void fail_next_collective(bool silent = false);
 /// Throws std::runtime_error if any allocation was written outside its bounds or after cudaFree.
 void check_memory();
 /// Device allocations that are live.

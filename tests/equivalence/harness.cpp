@@ -171,10 +171,13 @@ void EngineRank::accumulate(const RunSetup& setup, int64_t step) {
 
 void on_engines(Backend& backend, const ModelFactory& model, const RunSetup& setup,
                 const std::function<void(EngineRank&)>& body) {
-  LocalGroup group(setup.world_size, {.timeout_s = setup.timeout_s});
-  run_ranks(group, [&](int rank) {
+  const std::unique_ptr<RankGroup> group =
+      setup.make_group ? setup.make_group(setup)
+                       : std::make_unique<LocalGroup>(setup.world_size,
+                                                      LocalOptions{.timeout_s = setup.timeout_s});
+  run_ranks(*group, [&](int rank) {
     RankContext context(options_of(setup, rank), backend);
-    const std::unique_ptr<Communicator> plain = group.communicator(context);
+    const std::unique_ptr<Communicator> plain = group->communicator(context);
     const std::unique_ptr<Communicator> wrapped =
         setup.wrap_communicator ? setup.wrap_communicator(context, *plain) : nullptr;
     on_engine(context, wrapped == nullptr ? *plain : *wrapped, model, setup, body);

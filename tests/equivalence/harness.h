@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
+#include "framework/comm/rank_group.h"
 #include "framework/core/backend.h"
 #include "framework/core/rank_context.h"
 #include "framework/nn/module.h"
@@ -46,6 +47,8 @@ struct RunSetup {
   /// Called on every rank after construction and after each step (from 1); for what a test wants to
   /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
+  /// The ranks' group; none: a local one.
+  std::function<std::unique_ptr<RankGroup>(const RunSetup&)> make_group;
   /// What the engine shall use in the communicator's place; none: the communicator itself.
   std::function<std::unique_ptr<Communicator>(RankContext&, Communicator&)> wrap_communicator;
 
