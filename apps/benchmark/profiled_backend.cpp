@@ -39,6 +39,9 @@ class ProfiledBackend final : public Backend {
   int64_t linear_workspace(const LinearCall& call) const override {
     return inner_.linear_workspace(call);
   }
+  int64_t sum_workspace(int64_t rows, int64_t cols) const override {
+    return inner_.sum_workspace(rows, cols);
+  }
   int64_t attention_workspace(const AttentionCall& call) const override {
     return inner_.attention_workspace(call);
   }

@@ -293,6 +293,8 @@ class Backend {
   /// Bytes that a linear kernel takes from the ledger's workspace while it is launched. The meta
   /// backend asks the backend that it stands for.
   virtual int64_t linear_workspace(const LinearCall& /*call*/) const { return 0; }
+  /// The same of `sum_rows` and `layer_norm_backward_parameters`, which add up [rows, cols].
+  virtual int64_t sum_workspace(int64_t /*rows*/, int64_t /*cols*/) const { return 0; }
   /// The same of an attention kernel.
   virtual int64_t attention_workspace(const AttentionCall& /*call*/) const { return 0; }
 };

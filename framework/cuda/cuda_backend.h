@@ -50,6 +50,7 @@ class CudaBackend final : public Backend {
                               WeightLayout layout, const Tensor& dweight, bool accumulate) override;
   void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) override;
   int64_t linear_workspace(const LinearCall& call) const override;
+  int64_t sum_workspace(int64_t rows, int64_t cols) const override;
 
   // --- layer norm ---
   void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -233,11 +233,13 @@ void CudaBackend::layer_norm_backward_parameters(Stream& stream, const Tensor& x
                                                  bool accumulate_weight, const Tensor& dbias,
                                                  bool accumulate_bias) {
   if (dweight.defined()) {
+    const Tensor workspace =
+        Tensor::workspace(x.context(), sum_workspace(x.shape().rows(), x.shape().cols()));
     cuda::with_device_types(x.dtype(), dweight.dtype(), [&]<typename T, typename Out>(T, Out) {
       const WeightTerms<T> terms = {x.data<T>(), mean.data<float>(), rstd.data<float>(),
                                     dy.data<T>(), x.shape().cols()};
       cuda::sum_columns(stream, terms, x.shape().rows(), x.shape().cols(), dweight.data<Out>(),
-                        accumulate_weight);
+                        accumulate_weight, workspace.data<float>());
     });
   }
   if (dbias.defined()) {

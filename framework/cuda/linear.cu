@@ -66,11 +66,17 @@ int64_t CudaBackend::linear_workspace(const LinearCall& call) const {
   return call.is_empty() ? 0 : cuda::CublasProduct::workspace_bytes(call);
 }
 
+int64_t CudaBackend::sum_workspace(int64_t rows, int64_t cols) const {
+  return cuda::sum_columns_workspace(rows, cols);
+}
+
 void CudaBackend::sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) {
   const int64_t cols = out.numel();
+  const int64_t rows = cols == 0 ? 0 : x.numel() / cols;
+  const Tensor workspace = Tensor::workspace(out.context(), sum_workspace(rows, cols));
   cuda::with_device_types(x.dtype(), out.dtype(), [&]<typename T, typename Out>(T, Out) {
-    cuda::sum_columns(stream, cuda::Elements<T>{x.data<T>(), cols},
-                      cols == 0 ? 0 : x.numel() / cols, cols, out.data<Out>(), accumulate);
+    cuda::sum_columns(stream, cuda::Elements<T>{x.data<T>(), cols}, rows, cols, out.data<Out>(),
+                      accumulate, workspace.data<float>());
   });
 }
 

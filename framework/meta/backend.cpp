@@ -51,15 +51,21 @@ class MetaBackend final : public Backend {
     Tensor::workspace(dweight.context(), linear_workspace(LinearCall::backward_weight(
                                              x, dy, layout, dweight, accumulate)));
   }
-  void sum_rows(Stream&, const Tensor&, const Tensor&, bool) override {}
+  void sum_rows(Stream&, const Tensor& x, const Tensor& out, bool) override {
+    if (out.numel() > 0) {
+      Tensor::workspace(out.context(), sum_workspace(x.numel() / out.numel(), out.numel()));
+    }
+  }
 
   void layer_norm_forward(Stream&, const Tensor&, const Tensor&, const Tensor&, double,
                           const Tensor&, const Tensor&, const Tensor&) override {}
   void layer_norm_backward_input(Stream&, const Tensor&, const Tensor&, const Tensor&,
                                  const Tensor&, const Tensor&, const Tensor&, bool) override {}
-  void layer_norm_backward_parameters(Stream&, const Tensor&, const Tensor&, const Tensor&,
+  void layer_norm_backward_parameters(Stream&, const Tensor& x, const Tensor&, const Tensor&,
                                       const Tensor&, const Tensor&, bool, const Tensor&,
-                                      bool) override {}
+                                      bool) override {
+    Tensor::workspace(x.context(), sum_workspace(x.shape().rows(), x.shape().cols()));
+  }
   void attention_forward(Stream&, const Tensor& qkv, int64_t num_heads, const Tensor&,
                          const Tensor&) override {
     Tensor::workspace(qkv.context(), attention_workspace(AttentionCall::forward(qkv, num_heads)));
@@ -90,6 +96,9 @@ class MetaBackend final : public Backend {
 
   int64_t linear_workspace(const LinearCall& call) const override {
     return imitated_.linear_workspace(call);
+  }
+  int64_t sum_workspace(int64_t rows, int64_t cols) const override {
+    return imitated_.sum_workspace(rows, cols);
   }
   int64_t attention_workspace(const AttentionCall& call) const override {
     return imitated_.attention_workspace(call);
