@@ -77,6 +77,68 @@ TEST_F(CudaApp, TheDryRunIsTheRun) {
   }
 }
 
+/// NCCL joins ranks that have a device each; the bits are those of ranks that share one.
+TEST_F(CudaApp, NcclJoinsRanksWithADeviceEach) {
+  const RunSummary shared = train(config({"zero.stage=2"}));
+  EXPECT_EQ(shared.info.communicator, "local");
+  cuda_sim::set_devices(2);
+  const RunConfig two = config({"zero.stage=2", "run.eval_every=0"});
+  const RunSummary joined = train(two);
+  EXPECT_EQ(joined.info.communicator, "nccl");
+  EXPECT_EQ(joined.losses, shared.losses);
+  EXPECT_EQ(joined.bytes_sent_per_step(), shared.bytes_sent_per_step());
+  const int64_t vocab_size = load_training_data(two).vocab_size;
+  EXPECT_EQ(joined.memory[0].peak, dry_run(two, vocab_size, 0).peak);
+}
+
+TEST_F(CudaApp, ALinkIsModelledByTheLocalCommunicatorOnly) {
+  cuda_sim::set_devices(2);
+  EXPECT_EQ(plan_group(config({"comm.latency_us=5"})).name, "local");
+  EXPECT_EQ(plan_group(config({"debug.jitter=5"})).name, "local");
+  EXPECT_EQ(plan_group(config({"launch.ranks=1"})).name, "local");
+  EXPECT_EQ(plan_group(config({"launch.device=cpu"})).name, "local");
+  EXPECT_EQ(plan_group(config({})).name, "nccl");
+}
+
+TEST_F(CudaApp, MoreRanksThanDevicesReadEachOthersMemory) {
+  cuda_sim::set_devices(2);
+  const RunConfig three = config({"launch.ranks=3", "run.eval_every=0"});
+  EXPECT_EQ(train(three).info.communicator, "local");
+  cuda_sim::set_devices(2, size_t{16} << 30, false);
+  try {
+    train(three);
+    FAIL() << "devices that cannot reach each other shared memory";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("device 0 cannot read the memory of device 1"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(CudaApp, Tf32IsFp32WithRoundedFactors) {
+  const RunSummary fp32 = train(config({}));
+  const RunSummary tf32 = train(config({"train.precision=tf32"}));
+  EXPECT_NE(tf32.losses, fp32.losses);
+  EXPECT_NEAR(tf32.losses[2], fp32.losses[2], 1e-2 * fp32.losses[2]);
+  EXPECT_EQ(tf32.memory[0].peak, fp32.memory[0].peak);
+}
+
+TEST_F(CudaApp, WhatOnlyGpusCanIsRefusedOnTheCpu) {
+  EXPECT_EQ(error_of([&] {
+              config({"launch.device=cpu", "train.precision=tf32"});
+            }),
+            "[config] --set train.precision: train.precision; got \"tf32\", expected \"fp32\" on "
+            "launch.device \"cpu\"");
+  EXPECT_EQ(error_of([&] {
+              config({"launch.device=cpu", "launch.attention=cudnn"});
+            }),
+            "[config] --set launch.attention: launch.attention; got \"cudnn\", expected \"flash\" "
+            "on launch.device \"cpu\"");
+  EXPECT_EQ(error_of([&] { config({"launch.attention=cudnn"}); }),
+            "[config] --set launch.attention: launch.attention; got \"cudnn\", expected \"flash\" "
+            "with train.precision \"fp32\": cuDNN's attention has bf16 and fp16");
+}
+
 TEST_F(CudaApp, TimesAreTheDevices) {
   const RunSummary run = train(config({"zero.stage=2"}));
   EXPECT_GT(run.ms.forward, 0.0);

@@ -165,10 +165,12 @@ void reset(uint64_t seed) {
   host_thread().last_error = cudaSuccess;
 }
 
-void set_devices(int count, size_t bytes) {
+void set_devices(int count, size_t bytes, bool peers_reach_each_other) {
   Device& device = Device::instance();
   const std::lock_guard lock(device.mutex);
   device.num_devices = count;
+  device.peers_reach_each_other = peers_reach_each_other;
+  device.peer_access.clear();
   device.memory.limit = bytes;
 }
 

@@ -10,8 +10,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cuda_sim/block.h"
@@ -87,7 +89,9 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
-  Fault nccl_fault = Fault::kNone;  ///< of the next collective that all have come to
+  bool peers_reach_each_other = true;
+  std::set<std::pair<int, int>> peer_access;  ///< (device, peer) that were enabled
+  Fault nccl_fault = Fault::kNone;            ///< of the next collective that all have come to
   std::chrono::milliseconds patience{60'000};
   std::vector<std::unique_ptr<CUstream_st>> streams;  ///< the default stream first
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;

@@ -79,6 +79,24 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceCanAccessPeer(int* can_access, int index, int peer) {
+  return call([&](Device& device) {
+    *can_access = device.peers_reach_each_other && index != peer ? 1 : 0;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  return call([&](Device& device) {
+    if (!device.peers_reach_each_other || peer == host_thread().device) {
+      return cudaErrorPeerAccessUnsupported;
+    }
+    return device.peer_access.emplace(host_thread().device, peer).second
+               ? cudaSuccess
+               : cudaErrorPeerAccessAlreadyEnabled;
+  });
+}
+
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

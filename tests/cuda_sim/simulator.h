@@ -27,9 +27,9 @@ std::string last_error();
 /// Forgets queued work, errors and function attributes, and seeds anew: between tests. Memory stays
 /// allocated.
 void reset(uint64_t seed = 0);
-/// How many devices there are (1), and the bytes of each (16 GiB); more than that is
-/// cudaErrorMemoryAllocation.
-void set_devices(int count, size_t bytes = size_t{16} << 30);
+/// How many devices there are (1), the bytes of each (16 GiB), more than which is
+/// cudaErrorMemoryAllocation, and whether they could read each other's memory.
+void set_devices(int count, size_t bytes = size_t{16} << 30, bool peers_reach_each_other = true);
 /// The next collective of NCCL's that all ranks have come to never ends, until it is aborted; its
 /// asynchronous error is ncclRemoteError, or where it is `silent`, none.
 void fail_next_collective(bool silent = false);
