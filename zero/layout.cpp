@@ -20,7 +20,39 @@ std::string_view module_of(const LayoutParameter& parameter) {
   return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
 }
 
+/// " of rank 3", " of ranks 0 to 7"; nothing for an empty bucket.
+std::string owners_text(const Slices& slices) {
+  if (slices.size() < 2) {
+    return slices.size() == 0 ? "" : fmt::format(" of rank {}", slices[0].owner);
+  }
+  return fmt::format(" of ranks {} to {}", slices[0].owner, slices[slices.size() - 1].owner);
+}
+
 }  // namespace
+
+Slices::Slices(int64_t offset, int64_t numel, int64_t run, int64_t part, int64_t partition_offset)
+    : offset_(offset), numel_(numel), run_(run), part_(part), partition_offset_(partition_offset) {
+  if (numel > 0) {
+    first_ = static_cast<int>((offset - run) / part);
+    size_ = static_cast<int>((offset + numel - 1 - run) / part) - first_ + 1;
+  }
+}
+
+Slice Slices::operator[](int index) const {
+  const int owner = first_ + index;
+  const int64_t owned = run_ + owner * part_;
+  const int64_t begin = std::max(owned, offset_);
+  const int64_t end = std::min(owned + part_, offset_ + numel_);
+  return {.owner = owner,
+          .bucket_offset = begin - offset_,
+          .partition_offset = partition_offset_ + begin - owned,
+          .numel = end - begin};
+}
+
+std::optional<Slice> Slices::of(int rank) const {
+  const bool owns = rank >= first_ && rank < first_ + size_;
+  return owns ? std::optional((*this)[rank - first_]) : std::nullopt;
+}
 
 int64_t auto_bucket_size(int64_t num_params) {
   return std::min<int64_t>(kLargestBucket, std::max<int64_t>(1 << 16, num_params / 16));
@@ -56,7 +88,7 @@ Layout::Layout(std::vector<LayoutParameter> parameters, const LayoutOptions& opt
     flat_numel_ = padded;
   }
   for (Bucket& closed : buckets_) {
-    cut_into_slices(closed);
+    closed.slices = slices_of(closed);
   }
 }
 
@@ -84,42 +116,31 @@ void Layout::close_bucket(Bucket& bucket) {
   bucket = Bucket{.offset = flat_numel_, .numel = 0, .parameters = {}, .slices = {}, .about = {}};
 }
 
-void Layout::cut_into_slices(Bucket& bucket) const {
+Slices Layout::slices_of(const Bucket& bucket) const {
   // The run that is cut into one equal part a rank: the bucket, or the flat buffer.
   const bool bucketed = options_.kind == LayoutKind::kBucketed;
   const int64_t run = bucketed ? bucket.offset : 0;
   const int64_t part = (bucketed ? bucket.numel : flat_numel_) / options_.world_size;
-  for (int owner = 0; owner < options_.world_size; ++owner) {
-    const int64_t owned = run + owner * part;
-    const int64_t begin = std::max(owned, bucket.offset);
-    const int64_t end = std::min(owned + part, bucket.offset + bucket.numel);
-    if (begin < end) {
-      bucket.slices.push_back({.owner = owner,
-                               .bucket_offset = begin - bucket.offset,
-                               .partition_offset = run / options_.world_size + begin - owned,
-                               .numel = end - begin});
-    }
-  }
+  return {bucket.offset, bucket.numel, run, part, run / options_.world_size};
 }
 
 std::vector<Segment> Layout::segments(int rank) const {
   std::vector<Segment> segments;
   for (const Bucket& bucket : buckets_) {
-    for (const Slice& slice : bucket.slices) {
-      if (slice.owner != rank) {
-        continue;
-      }
-      const int64_t slice_begin = bucket.offset + slice.bucket_offset;
-      for (const int parameter : bucket.parameters) {
-        const ParameterRange& range = ranges_[parameter];
-        const int64_t begin = std::max(range.offset, slice_begin);
-        const int64_t end = std::min(range.offset + range.numel, slice_begin + slice.numel);
-        if (begin < end) {
-          segments.push_back({.parameter = parameter,
-                              .flat_offset = begin,
-                              .partition_offset = slice.partition_offset + begin - slice_begin,
-                              .numel = end - begin});
-        }
+    const std::optional<Slice> slice = bucket.slices.of(rank);
+    if (!slice.has_value()) {
+      continue;
+    }
+    const int64_t slice_begin = bucket.offset + slice->bucket_offset;
+    for (const int parameter : bucket.parameters) {
+      const ParameterRange& range = ranges_[parameter];
+      const int64_t begin = std::max(range.offset, slice_begin);
+      const int64_t end = std::min(range.offset + range.numel, slice_begin + slice->numel);
+      if (begin < end) {
+        segments.push_back({.parameter = parameter,
+                            .flat_offset = begin,
+                            .partition_offset = slice->partition_offset + begin - slice_begin,
+                            .numel = end - begin});
       }
     }
   }
@@ -196,12 +217,8 @@ std::string Layout::to_string() const {
       num_params_, padding(), buckets_.size(), options_.world_size);
   for (size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    text += fmt::format("bucket {:>3} [{}, {}) of rank", index, bucket.offset,
-                        bucket.offset + bucket.numel);
-    for (const Slice& slice : bucket.slices) {
-      text += fmt::format(" {}", slice.owner);
-    }
-    text += ":";
+    text += fmt::format("bucket {:>3} [{}, {}){}:", index, bucket.offset,
+                        bucket.offset + bucket.numel, owners_text(bucket.slices));
     for (const int parameter : bucket.parameters) {
       text += fmt::format(" {}@{}+{}", parameters_[parameter].name, ranges_[parameter].offset,
                           ranges_[parameter].numel);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,54 @@ struct Slice {
   int64_t numel = 0;
 };
 
+/// The slices of a bucket, by owner. Computed, not stored: a layout of 100,000 ranks costs no more
+/// than that of one.
+class Slices {
+ public:
+  class Iterator {
+   public:
+    Iterator(const Slices& slices, int index) : slices_(&slices), index_(index) {}
+    Slice operator*() const { return (*slices_)[index_]; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return index_ == other.index_; }
+
+   private:
+    const Slices* slices_;
+    int index_;
+  };
+
+  Slices() = default;
+  /// Of the bucket [offset, offset + numel) within the run of the flat buffer that begins at `run`
+  /// and is cut into one part of `part` elements a rank, which lies at `partition_offset` of its
+  /// owner's partition.
+  Slices(int64_t offset, int64_t numel, int64_t run, int64_t part, int64_t partition_offset);
+
+  int size() const { return size_; }
+  Slice operator[](int index) const;
+  /// The slice that `rank` owns; none in buckets of the contiguous layout that it has no part in.
+  std::optional<Slice> of(int rank) const;
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size_}; }
+
+ private:
+  int64_t offset_ = 0;
+  int64_t numel_ = 0;
+  int64_t run_ = 0;
+  int64_t part_ = 0;
+  int64_t partition_offset_ = 0;
+  int first_ = 0;  ///< owner of the first
+  int size_ = 0;
+};
+
 /// A run of the flat buffer whose gradients are reduced together.
 struct Bucket {
   int64_t offset = 0;  ///< in the flat buffer
   int64_t numel = 0;   ///< padding included
   std::vector<int> parameters;
-  std::vector<Slice> slices;  ///< by owner; in the contiguous layout of some ranks only
+  Slices slices;  ///< in the contiguous layout of some ranks only
   /// The parameters' names, for messages.
   std::shared_ptr<const std::string> about;
 };
@@ -124,7 +167,7 @@ class Layout {
  private:
   bool is_bucket_begin(int index, int64_t filled) const;
   void close_bucket(Bucket& bucket);
-  void cut_into_slices(Bucket& bucket) const;
+  Slices slices_of(const Bucket& bucket) const;
 
   LayoutOptions options_;
   std::vector<LayoutParameter> parameters_;

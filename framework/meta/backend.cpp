@@ -2,23 +2,30 @@
 
 #include <algorithm>
 
-#include "framework/core/cpu_stream.h"
+#include "framework/comm/link.h"
+#include "framework/core/modelled_stream.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab {
 namespace {
 
+template <typename... Tensors>
+int64_t bytes_of(const Tensors&... tensors) {
+  return ((tensors.defined() ? tensors.bytes() : 0) + ...);
+}
+
 class MetaBackend final : public Backend {
  public:
-  explicit MetaBackend(const Backend& imitated) : imitated_(imitated) {}
+  MetaBackend(const Backend& imitated, const ModelledSpeed& speed)
+      : imitated_(imitated), speed_(speed) {}
   std::string_view name() const override { return "meta"; }
   bool computes() const override { return false; }
 
   std::unique_ptr<Allocator> make_allocator(MemoryLedger& ledger, bool /*poison*/) const override {
     return std::make_unique<MetaAllocator>(ledger);
   }
-  std::unique_ptr<RankStreams> make_streams(StreamMode mode, uint64_t lazy_seed) const override {
-    return make_cpu_streams(mode, lazy_seed);
+  std::unique_ptr<RankStreams> make_streams(StreamMode, uint64_t) const override {
+    return make_modelled_streams();
   }
   void bind_thread(int rank, int threads) const override { imitated_.bind_thread(rank, threads); }
   void copy_from_host(Stream&, std::span<const std::byte>, const Tensor&) override {}
@@ -26,70 +33,126 @@ class MetaBackend final : public Backend {
     std::fill(out.begin(), out.end(), std::byte{0});
   }
 
-  void fill(Stream&, const Tensor&, double) override {}
-  void copy(Stream&, const Tensor&, const Tensor&) override {}
-  void accumulate(Stream&, const Tensor&, const Tensor&) override {}
-  void add(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-  void scale(Stream&, const Tensor&, double, const Tensor&, bool) override {}
-  void relu_forward(Stream&, const Tensor&, const Tensor&) override {}
-  void relu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
-  void gelu_forward(Stream&, const Tensor&, const Tensor&) override {}
-  void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
-  void dropout(Stream&, const Tensor&, const DropoutKey&, const Tensor&, bool) override {}
+  void fill(Stream& stream, const Tensor& out, double) override { pass(stream, out.bytes()); }
+  void copy(Stream& stream, const Tensor& source, const Tensor& out) override {
+    pass(stream, bytes_of(source, out));
+  }
+  void accumulate(Stream& stream, const Tensor& source, const Tensor& out) override {
+    pass(stream, bytes_of(source, out, out));
+  }
+  void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out) override {
+    pass(stream, bytes_of(a, b, out));
+  }
+  void scale(Stream& stream, const Tensor& a, double, const Tensor& out, bool accumulate) override {
+    pass(stream, bytes_of(a) + written(out, accumulate));
+  }
+  void relu_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void relu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override {
+    pass(stream, bytes_of(x, dy) + written(dx, accumulate));
+  }
+  void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override {
+    pass(stream, bytes_of(x, dy) + written(dx, accumulate));
+  }
+  void dropout(Stream& stream, const Tensor& x, const DropoutKey&, const Tensor& out,
+               bool accumulate) override {
+    pass(stream, bytes_of(x) + written(out, accumulate));
+  }
 
-  void linear_forward(Stream&, const Tensor& x, const Tensor&, WeightLayout layout,
+  void linear_forward(Stream& stream, const Tensor& x, const Tensor& weight, WeightLayout layout,
                       const Tensor& bias, const Tensor& out) override {
-    Tensor::workspace(out.context(), linear_workspace(LinearCall::forward(x, layout, bias, out)));
+    const LinearCall call = LinearCall::forward(x, layout, bias, out);
+    multiply(stream, out.context(), call, bytes_of(x, weight, bias, out));
   }
-  void linear_backward_input(Stream&, const Tensor& dy, const Tensor&, WeightLayout layout,
-                             const Tensor& dx, bool accumulate) override {
-    Tensor::workspace(dx.context(),
-                      linear_workspace(LinearCall::backward_input(dy, layout, dx, accumulate)));
+  void linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& weight,
+                             WeightLayout layout, const Tensor& dx, bool accumulate) override {
+    const LinearCall call = LinearCall::backward_input(dy, layout, dx, accumulate);
+    multiply(stream, dx.context(), call, bytes_of(dy, weight) + written(dx, accumulate));
   }
-  void linear_backward_weight(Stream&, const Tensor& x, const Tensor& dy, WeightLayout layout,
-                              const Tensor& dweight, bool accumulate) override {
-    Tensor::workspace(dweight.context(), linear_workspace(LinearCall::backward_weight(
-                                             x, dy, layout, dweight, accumulate)));
+  void linear_backward_weight(Stream& stream, const Tensor& x, const Tensor& dy,
+                              WeightLayout layout, const Tensor& dweight,
+                              bool accumulate) override {
+    const LinearCall call = LinearCall::backward_weight(x, dy, layout, dweight, accumulate);
+    multiply(stream, dweight.context(), call, bytes_of(x, dy) + written(dweight, accumulate));
   }
-  void sum_rows(Stream&, const Tensor& x, const Tensor& out, bool) override {
+  void sum_rows(Stream& stream, const Tensor& x, const Tensor& out, bool accumulate) override {
     if (out.numel() > 0) {
       Tensor::workspace(out.context(), sum_workspace(x.numel() / out.numel(), out.numel()));
     }
+    pass(stream, bytes_of(x) + written(out, accumulate));
   }
 
-  void layer_norm_forward(Stream&, const Tensor&, const Tensor&, const Tensor&, double,
-                          const Tensor&, const Tensor&, const Tensor&) override {}
-  void layer_norm_backward_input(Stream&, const Tensor&, const Tensor&, const Tensor&,
-                                 const Tensor&, const Tensor&, const Tensor&, bool) override {}
-  void layer_norm_backward_parameters(Stream&, const Tensor& x, const Tensor&, const Tensor&,
-                                      const Tensor&, const Tensor&, bool, const Tensor&,
+  void layer_norm_forward(Stream& stream, const Tensor& x, const Tensor&, const Tensor&, double,
+                          const Tensor& out, const Tensor&, const Tensor&) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void layer_norm_backward_input(Stream& stream, const Tensor& x, const Tensor&, const Tensor&,
+                                 const Tensor&, const Tensor& dy, const Tensor& dx,
+                                 bool accumulate) override {
+    pass(stream, bytes_of(x, dy) + written(dx, accumulate));
+  }
+  void layer_norm_backward_parameters(Stream& stream, const Tensor& x, const Tensor&, const Tensor&,
+                                      const Tensor& dy, const Tensor&, bool, const Tensor&,
                                       bool) override {
     Tensor::workspace(x.context(), sum_workspace(x.shape().rows(), x.shape().cols()));
+    pass(stream, bytes_of(x, dy));
   }
-  void attention_forward(Stream&, const Tensor& qkv, int64_t num_heads, const Tensor&,
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
                          const Tensor&) override {
-    Tensor::workspace(qkv.context(), attention_workspace(AttentionCall::forward(qkv, num_heads)));
+    constexpr int kProducts = 2;  // scores and weighted values
+    attend(stream, qkv, AttentionCall::forward(qkv, num_heads), kProducts, bytes_of(qkv, out));
   }
-  void attention_backward(Stream&, const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&,
-                          int64_t num_heads, const Tensor&, bool accumulate) override {
-    Tensor::workspace(qkv.context(),
-                      attention_workspace(AttentionCall::backward(qkv, num_heads, accumulate)));
+  void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out, const Tensor&,
+                          const Tensor& dy, int64_t num_heads, const Tensor& dqkv,
+                          bool accumulate) override {
+    constexpr int kProducts = 5;  // scores again, and the gradients of scores, q, k and v
+    attend(stream, qkv, AttentionCall::backward(qkv, num_heads, accumulate), kProducts,
+           bytes_of(qkv, out, dy) + written(dqkv, accumulate));
   }
-  void embedding_forward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-  void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, bool) override {}
+  void embedding_forward(Stream& stream, const Tensor&, const Tensor&, const Tensor& out) override {
+    pass(stream, bytes_of(out, out));
+  }
+  void embedding_backward(Stream& stream, const Tensor&, const Tensor& dy, const Tensor& dtable,
+                          bool accumulate) override {
+    // The rows that dy names are read and written; without `accumulate` the others are cleared.
+    pass(stream, bytes_of(dy, dy, dy) + (accumulate ? 0 : dtable.bytes()));
+  }
 
-  void cross_entropy_forward(Stream&, const Tensor&, const Tensor&, const Tensor&,
-                             const Tensor&) override {}
-  void cross_entropy_backward(Stream&, const Tensor&, const Tensor&, const Tensor&,
-                              const Tensor&) override {}
-  void mse_forward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-  void mse_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                    bool) override {}
+  void cross_entropy_forward(Stream& stream, const Tensor& logits, const Tensor&, const Tensor&,
+                             const Tensor&) override {
+    pass(stream, logits.bytes());
+  }
+  void cross_entropy_backward(Stream& stream, const Tensor&, const Tensor&, const Tensor&,
+                              const Tensor& logits) override {
+    pass(stream, bytes_of(logits, logits));
+  }
+  void mse_forward(Stream& stream, const Tensor& prediction, const Tensor& target,
+                   const Tensor&) override {
+    pass(stream, bytes_of(prediction, target));
+  }
+  void mse_backward(Stream& stream, const Tensor&, const Tensor& prediction, const Tensor& target,
+                    const Tensor& dprediction, bool accumulate) override {
+    pass(stream, bytes_of(prediction, target) + written(dprediction, accumulate));
+  }
 
-  void adamw(Stream&, const AdamWArguments&, const Tensor&, const Tensor&, const Tensor&,
-             const Tensor&) override {}
-  void sgd(Stream&, const SgdArguments&, const Tensor&, const Tensor&, const Tensor&) override {}
-  void gradient_statistics(Stream&, const Tensor&, int64_t, int64_t, const Tensor&) override {}
+  void adamw(Stream& stream, const AdamWArguments&, const Tensor& gradient, const Tensor& parameter,
+             const Tensor& exp_avg, const Tensor& exp_avg_sq) override {
+    pass(stream, bytes_of(gradient) + 2 * bytes_of(parameter, exp_avg, exp_avg_sq));
+  }
+  void sgd(Stream& stream, const SgdArguments&, const Tensor& gradient, const Tensor& parameter,
+           const Tensor& momentum_buffer) override {
+    pass(stream, bytes_of(gradient) + 2 * bytes_of(parameter, momentum_buffer));
+  }
+  void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t, int64_t,
+                           const Tensor&) override {
+    pass(stream, gradient.bytes());
+  }
   void copy_at_once(std::span<const std::byte>, std::byte*) override {}
   void reduce_in_order(std::span<const std::byte* const>, DType, double,
                        std::span<std::byte>) override {}
@@ -105,13 +168,40 @@ class MetaBackend final : public Backend {
   }
 
  private:
+  static int64_t written(const Tensor& out, bool accumulate) {
+    return (accumulate ? 2 : 1) * out.bytes();
+  }
+  static double seconds(double amount, double rate) { return rate > 0.0 ? amount / rate : 0.0; }
+  void pass(Stream& stream, int64_t bytes) const { take(stream, 0.0, bytes); }
+  void take(Stream& stream, double flops, int64_t bytes) const {
+    static_cast<ModelledStream&>(stream).advance(
+        clock_time(std::max(seconds(flops, speed_.flops_per_s),
+                            seconds(static_cast<double>(bytes), speed_.bytes_per_s))));
+  }
+  void multiply(Stream& stream, RankContext& context, const LinearCall& call, int64_t bytes) const {
+    Tensor::workspace(context, linear_workspace(call));
+    take(stream, 2.0 * static_cast<double>(call.rows) * static_cast<double>(call.in * call.out),
+         bytes);
+  }
+  /// `products` of T x T by the heads, of which causality leaves half.
+  void attend(Stream& stream, const Tensor& qkv, const AttentionCall& call, int products,
+              int64_t bytes) const {
+    Tensor::workspace(qkv.context(), attention_workspace(call));
+    const auto positions = static_cast<double>(call.positions);
+    take(stream,
+         products * positions * positions *
+             static_cast<double>(call.samples * call.heads * call.head_size),
+         bytes);
+  }
+
   const Backend& imitated_;
+  const ModelledSpeed speed_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_meta_backend(const Backend& imitated) {
-  return std::make_unique<MetaBackend>(imitated);
+std::unique_ptr<Backend> make_meta_backend(const Backend& imitated, const ModelledSpeed& speed) {
+  return std::make_unique<MetaBackend>(imitated, speed);
 }
 
 }  // namespace zerolab

@@ -193,6 +193,35 @@ TEST(Layout, EveryElementHasOneOwner) {
   }
 }
 
+/// Slices are arithmetic: a layout of 100,000 ranks and 10^12 elements is made at once.
+TEST(Layout, OfManyRanksIsCheap) {
+  constexpr int kRanks = 100'000;
+  for (const LayoutKind kind : {LayoutKind::kBucketed, LayoutKind::kContiguous}) {
+    const Layout layout(parameters_of(std::vector<int64_t>(1000, 1'000'000'007)),
+                        {.kind = kind, .world_size = kRanks, .bucket_size = 500'000'000});
+    ASSERT_EQ(layout.buckets().size(), 1000U);
+    int64_t owned = 0;
+    for (const int rank : {0, 1, 77'777, kRanks - 1}) {
+      int64_t partition = 0;
+      for (const Bucket& bucket : layout.buckets()) {
+        const std::optional<Slice> slice = bucket.slices.of(rank);
+        if (slice.has_value()) {
+          ASSERT_EQ(slice->owner, rank);
+          ASSERT_EQ(slice->partition_offset, partition);
+          partition += slice->numel;
+        }
+      }
+      ASSERT_EQ(partition, layout.partition_numel());
+      for (const Segment& segment : layout.segments(rank)) {
+        owned += segment.numel;
+      }
+    }
+    EXPECT_LE(owned, 4 * layout.partition_numel());
+    EXPECT_GE(owned, 4 * layout.partition_numel() - layout.padding());
+    EXPECT_LT(layout.to_string().size(), 200'000U);
+  }
+}
+
 TEST(Layout, ContiguousPartitionsAreEqualPartsOfTheFlatBuffer) {
   // Flat buffer, from the back: p2 [0, 5), p1 [5, 8), p0 [8, 18); 18 elements over 3 ranks.
   const Layout layout(
