@@ -174,12 +174,23 @@ void check(const RunConfig& config) {
 
 }  // namespace
 
-void resolve(RunConfig& config, const std::filesystem::path& file) {
+void resolve(RunConfig& config, const std::filesystem::path& file, ConfigUse use) {
   check(config);
   resolve_batch_sizes(config);
   resolve_loss_scale(config);
   require_engine_can(config);
   resolve_launch(config);
+  if (use == ConfigUse::kPlan) {
+    config.model.init_from.clear();
+    if (config.model.vocab_size > 0) {
+      return;
+    }
+    if (config.data.path.empty()) {
+      refuse(config, "model.vocab_size",
+             "model.vocab_size; got 0, expected the number of tokens, or data.path, whose text "
+             "tells it");
+    }
+  }
   resolve_inputs(config, file.parent_path());
 }
 

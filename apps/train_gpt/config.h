@@ -151,11 +151,15 @@ struct RunConfig {
   }
 };
 
+/// A plan reads no data where `model.vocab_size` is set, and no initial weights.
+enum class ConfigUse { kTrain, kPlan };
+
 /// Reads `file`, applies the `section.key=value` overrides in order, and resolves. Each fault of
 /// the file or an override is a `ConfigError` that gives place, key, what was got and what was
 /// expected.
 RunConfig load_config(const std::filesystem::path& file,
-                      const std::vector<std::string>& overrides = {});
+                      const std::vector<std::string>& overrides = {},
+                      ConfigUse use = ConfigUse::kTrain);
 
 /// The two halves of reading, without `resolve`. `source` is the name that messages give.
 RunConfig parse_config(const std::string& toml_text, const std::string& source);
@@ -166,7 +170,8 @@ void apply_override(RunConfig& config, const std::string& assignment);
 /// `zero.reduce_bucket_size` stays 0, since it depends on the model's size. Resolving twice changes
 /// nothing. Relative input paths are looked for in the folder of `file`, then in the working
 /// directory.
-void resolve(RunConfig& config, const std::filesystem::path& file = {});
+void resolve(RunConfig& config, const std::filesystem::path& file = {},
+             ConfigUse use = ConfigUse::kTrain);
 
 /// The effective configuration: as a file that can be run again, and as {"zero.stage": 2, …}.
 std::string dump_toml(const RunConfig& config);

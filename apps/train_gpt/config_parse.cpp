@@ -140,13 +140,13 @@ void apply_override(RunConfig& config, const std::string& assignment) {
   set_key(config, section, key, {}, *value.get("value"), {.name = place});
 }
 
-RunConfig load_config(const std::filesystem::path& file,
-                      const std::vector<std::string>& overrides) {
+RunConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                      ConfigUse use) {
   RunConfig config = parse_config(read_file(file), file.string());
   for (const std::string& assignment : overrides) {
     apply_override(config, assignment);
   }
-  resolve(config, file);
+  resolve(config, file, use);
   return config;
 }
 

@@ -24,13 +24,17 @@ std::optional<int64_t> read_bytes(const char* file) {
   return stream >> bytes ? std::optional(bytes) : std::nullopt;
 }
 
+int64_t sharing(int64_t ranks, const std::vector<cuda::Device>& devices) {
+  const int64_t shares = std::max<int64_t>(std::ssize(devices), 1);
+  return (ranks + shares - 1) / shares;
+}
+
 /// 90 % of what the host has, or the device with the least, shared among its ranks.
 int64_t memory_of_a_rank(int64_t ranks, const std::vector<cuda::Device>& devices) {
-  if (devices.empty()) {
-    return total_memory() / 10 * 9 / ranks;
-  }
-  const int64_t sharing = (ranks + std::ssize(devices) - 1) / std::ssize(devices);
-  return std::ranges::min(devices, {}, &cuda::Device::free_memory).free_memory / 10 * 9 / sharing;
+  const int64_t memory =
+      devices.empty() ? total_memory()
+                      : std::ranges::min(devices, {}, &cuda::Device::free_memory).free_memory;
+  return memory / 10 * 9 / sharing(ranks, devices);
 }
 
 /// Refuses what only GPUs can do, and what cuDNN cannot.
@@ -82,6 +86,19 @@ void resolve_launch(RunConfig& config) {
   if (launch.memory_limit == 0) {
     launch.memory_limit = memory_of_a_rank(launch.ranks, devices.found);
   }
+}
+
+int64_t ranks_of_a_device(const RunConfig& config) {
+  return sharing(config.launch.ranks, config.launch.device == "cpu" ? std::vector<cuda::Device>()
+                                                                    : cuda::find_devices().found);
+}
+
+RankOptions rank_options(const RunConfig& config, int rank) {
+  return {.rank = rank,
+          .world_size = static_cast<int>(config.launch.ranks),
+          .threads = static_cast<int>(config.launch.threads_per_rank),
+          .memory_limit = config.launch.memory_limit,
+          .poison = config.debug.poison};
 }
 
 std::unique_ptr<Backend> make_backend(const RunConfig& config) {

@@ -7,6 +7,7 @@
 #include "apps/train_gpt/config.h"
 #include "framework/comm/rank_group.h"
 #include "framework/core/backend.h"
+#include "framework/core/rank_context.h"
 
 namespace zerolab::app {
 
@@ -16,6 +17,12 @@ int64_t total_memory();
 /// Decides what `[launch]` leaves open by what the machine has. Throws `ConfigError` that says what
 /// is missing for `launch.device`.
 void resolve_launch(RunConfig& config);
+
+/// How many of `launch.ranks` ranks share the host, or the device that has most of them.
+int64_t ranks_of_a_device(const RunConfig& config);
+
+/// What the context of a run's rank is made with.
+RankOptions rank_options(const RunConfig& config, int rank);
 
 /// The backend that a resolved configuration names.
 std::unique_ptr<Backend> make_backend(const RunConfig& config);

@@ -94,8 +94,8 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                                              .bias = config.model.bias,
                                              .dropout = config.model.dropout,
                                              .tie_weights = config.model.tie_weights})),
-      inputs_(batch_shape(config).numel()),
-      targets_(batch_shape(config).numel()) {
+      inputs_(data == nullptr ? 0 : batch_shape(config).numel()),
+      targets_(inputs_.size()) {
   if (!config.model.init_from.empty()) {
     read_initial_weights(config, *model_);
   }
@@ -113,9 +113,11 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
 }
 
 Tensor RankTrainer::to_device(const std::vector<int32_t>& values, int64_t rows) {
-  const int64_t block = config_.model.block_size;
-  return Tensor::from_host(context_, Shape{rows, block},
-                           std::span<const int32_t>(values.data(), rows * block));
+  const Shape shape{rows, config_.model.block_size};
+  return data_ == nullptr
+             ? Tensor::empty(context_, shape, DType::kInt32)
+             : Tensor::from_host(context_, shape,
+                                 std::span<const int32_t>(values.data(), shape.numel()));
 }
 
 zero::StepResult RankTrainer::step(int64_t step, bool stop) {

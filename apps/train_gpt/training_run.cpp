@@ -2,23 +2,14 @@
 
 #include <algorithm>
 
+#include "apps/train_gpt/dry_run.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
-#include "framework/comm/meta.h"
 #include "framework/core/error.h"
-#include "framework/meta/backend.h"
 
 namespace zerolab::app {
 namespace {
-
-RankOptions rank_options(const RunConfig& config, int rank) {
-  return {.rank = rank,
-          .world_size = static_cast<int>(config.launch.ranks),
-          .threads = static_cast<int>(config.launch.threads_per_rank),
-          .memory_limit = config.launch.memory_limit,
-          .poison = config.debug.poison};
-}
 
 zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
                                                   const zero::EngineOptions& options) {
@@ -198,16 +189,12 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
 
 MemoryLedger::Snapshot dry_run(const RunConfig& config, int64_t vocab_size, int rank) {
   const std::unique_ptr<Backend> imitated = make_backend(config);
-  const std::unique_ptr<Backend> backend = make_meta_backend(*imitated);
-  RankContext context(rank_options(config, rank), *backend);
-  const std::unique_ptr<Communicator> communicator =
-      make_meta_communicator(context, plan_group(config).communicator_bytes);
-  RankTrainer trainer(context, *communicator, config, vocab_size, nullptr);
-  trainer.step(0, false);
-  const MemoryLedger::Snapshot memory = context.ledger().snapshot();
+  DryRun dry(config, vocab_size, rank, *imitated);
+  dry.trainer().step(0, false);
+  const MemoryLedger::Snapshot memory = dry.context().ledger().snapshot();
   for (const StageSwitch& change : config.zero.schedule) {
-    trainer.engine().set_stage(static_cast<int>(change.stage));
-    trainer.step(change.step - 1, false);
+    dry.trainer().engine().set_stage(static_cast<int>(change.stage));
+    dry.trainer().step(change.step - 1, false);
   }
   return memory;
 }

@@ -1,0 +1,108 @@
+#include "apps/train_gpt/machine.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "apps/train_gpt/engine_options.h"
+#include "apps/train_gpt/launch.h"
+#include "apps/train_gpt/progress.h"
+#include "framework/core/rank_context.h"
+
+namespace zerolab::app {
+namespace {
+
+/// The shortest of a few calls, after one that is not counted.
+template <typename Body>
+double best_seconds(Stream& stream, Body&& body) {
+  constexpr int kRepeats = 5;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= kRepeats; ++i) {
+    stream.synchronize();
+    const Clock::time_point begin = Clock::now();
+    body();
+    stream.synchronize();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    best = i == 0 ? best : std::min(best, seconds);
+  }
+  return best;
+}
+
+double product_flops(RankContext& context, DType dtype) {
+  constexpr double kLongEnough = 5e-3;  // seconds of one product: long against its launch
+  double flops = 0.0;
+  double seconds = 0.0;
+  for (int64_t n = 256; n <= 8192 && seconds < kLongEnough; n *= 2) {
+    const Tensor a = Tensor::zeros(context, Shape{n, n}, dtype);
+    const Tensor b = Tensor::zeros(context, Shape{n, n}, dtype);
+    const Tensor out = Tensor::empty_like(a);
+    seconds = best_seconds(context.compute(), [&] {
+      context.backend().linear_forward(context.compute(), a, b, WeightLayout::kInOut, Tensor(),
+                                       out);
+    });
+    flops = std::max(flops, 2.0 * static_cast<double>(n) * static_cast<double>(n * n) / seconds);
+  }
+  return flops;
+}
+
+double memory_bandwidth(RankContext& context) {
+  const Tensor source = Tensor::zeros(context, Shape{int64_t{1} << 24}, DType::kFloat32);
+  const Tensor out = Tensor::zeros(context, source.shape(), DType::kFloat32);
+  const double seconds = best_seconds(
+      context.compute(), [&] { context.backend().accumulate(context.compute(), source, out); });
+  return 3.0 * static_cast<double>(out.bytes()) / seconds;  // two reads and a write
+}
+
+/// Of all ranks that share the host, or one device, together.
+ModelledSpeed measure(const RunConfig& config, Backend& backend) {
+  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const int64_t threads = std::min(cores, config.launch.ranks * config.launch.threads_per_rank);
+  RankContext context({.threads = static_cast<int>(threads)}, backend);
+  return {.flops_per_s = product_flops(context, parameter_dtype(config)),
+          .bytes_per_s = memory_bandwidth(context)};
+}
+
+}  // namespace
+
+Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
+                     double memory_bandwidth_gbps) {
+  Machine machine;
+  machine.memory = config.launch.memory_limit;
+  const bool measured = tflops == 0.0;
+  if (measured) {
+    const ModelledSpeed all = measure(config, backend);
+    const auto sharing = static_cast<double>(ranks_of_a_device(config));
+    machine.speed = {all.flops_per_s / sharing, all.bytes_per_s / sharing};
+  } else {
+    machine.speed.flops_per_s = tflops * 1e12;
+  }
+  if (memory_bandwidth_gbps > 0.0) {
+    machine.speed.bytes_per_s = memory_bandwidth_gbps * 1e9;
+  }
+  machine.text = fmt::format(
+      "a rank: {:.4g} TFLOP/s in matrix products, {}, {} of it{}\n",
+      machine.speed.flops_per_s / 1e12,
+      machine.speed.bytes_per_s > 0.0
+          ? fmt::format("memory of {:.4g} GB/s", machine.speed.bytes_per_s / 1e9)
+          : "memory that takes no time (--memory-bandwidth)",
+      format_bytes(machine.memory),
+      measured
+          ? fmt::format(" (the speeds are measured: the share of one of {} ranks of this machine)",
+                        config.launch.ranks)
+          : "");
+  machine.link = {.bandwidth_gbps = config.comm.bandwidth_gbps,
+                  .latency_us = config.comm.latency_us};
+  if (config.comm.bandwidth_gbps > 0.0) {
+    machine.text += fmt::format("link: {:g} Gbit/s", config.comm.bandwidth_gbps);
+  } else {
+    // What is sent is read and written once.
+    machine.link.bandwidth_gbps = machine.speed.bytes_per_s / 2 * 8 / 1e9;
+    machine.text += "link: as fast as memory (--link)";
+  }
+  machine.text += fmt::format(", latency {:g} us a round\n", config.comm.latency_us);
+  return machine;
+}
+
+}  // namespace zerolab::app

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "apps/train_gpt/config.h"
+#include "framework/comm/local.h"
+#include "framework/core/backend.h"
+#include "framework/meta/backend.h"
+
+namespace zerolab::app {
+
+/// What a plan takes one rank's device and link to be.
+struct Machine {
+  ModelledSpeed speed;
+  LocalOptions link;
+  int64_t memory = 0;  ///< bytes of a rank
+  std::string text;    ///< two lines that say so
+};
+
+/// The machine of `[launch]` and `[comm]`. `tflops` and `memory_bandwidth_gbps` (1e9 bytes a
+/// second) are a rank's; where `tflops` is 0 both are measured here, which takes a fraction of a
+/// second: the backend's square product in the parameters' type and its addition of arrays, as the
+/// share of one of `launch.ranks` ranks. A bandwidth that is neither given nor measured is
+/// infinite.
+Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
+                     double memory_bandwidth_gbps);
+
+}  // namespace zerolab::app
