@@ -1,24 +1,12 @@
 #include <filesystem>
-#include <fstream>
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/compare_report.h"
+#include "apps/train_gpt/json_file.h"
 #include "apps/train_gpt/modelled_link.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
-namespace {
-
-void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
-  std::ofstream out(path);
-  out << json.dump(1) << "\n";
-  out.close();
-  require(out.good(), "compare", "cannot write {}; is the disk full?", path.string());
-  fmt::print("\nthe same as JSON: {}\n", path.string());
-}
-
-}  // namespace
-
 int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop) {
   if (!config.zero.schedule.empty()) {
@@ -47,8 +35,8 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
     fmt::print("{}\n", link);
   }
   fmt::print("{}{}", comparison_table(config, runs), reduction_lesson(runs));
-  write_json(std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json",
-             comparison_json(config, runs));
+  write_json_file(std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json",
+                  comparison_json(config, runs));
   return 0;
 }
 

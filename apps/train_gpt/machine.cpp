@@ -14,12 +14,14 @@
 namespace zerolab::app {
 namespace {
 
-/// The shortest of a few calls, after one that is not counted.
+/// The shortest of several calls, after one that is not counted.
 template <typename Body>
 double best_seconds(Stream& stream, Body&& body) {
-  constexpr int kRepeats = 5;
+  constexpr int kLeast = 5;
+  constexpr std::chrono::milliseconds kLongest(100);
   double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= kRepeats; ++i) {
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i <= kLeast || Clock::now() - start < kLongest; ++i) {
     stream.synchronize();
     const Clock::time_point begin = Clock::now();
     body();
@@ -30,19 +32,30 @@ double best_seconds(Stream& stream, Body&& body) {
   return best;
 }
 
-double product_flops(RankContext& context, DType dtype) {
-  constexpr double kLongEnough = 5e-3;  // seconds of one product: long against its launch
+/// Of the product in a block's MLP, tokens x C by C x 4C, whose shape decides how near the peak it
+/// comes; cut down where it takes long.
+double product_flops(RankContext& context, const RunConfig& config) {
+  constexpr double kLongEnough = 0.02;  // seconds of one product: long against its launch
+  constexpr int64_t kLargest = 8192;
+  const DType dtype = parameter_dtype(config);
+  const int64_t tokens = config.train.micro_batch_size * config.model.block_size;
+  const int64_t width = config.model.n_embd;
   double flops = 0.0;
   double seconds = 0.0;
-  for (int64_t n = 256; n <= 8192 && seconds < kLongEnough; n *= 2) {
-    const Tensor a = Tensor::zeros(context, Shape{n, n}, dtype);
-    const Tensor b = Tensor::zeros(context, Shape{n, n}, dtype);
-    const Tensor out = Tensor::empty_like(a);
+  for (int64_t cut = 128;
+       cut < 2 * std::max(tokens, 4 * width) && cut <= kLargest && seconds < kLongEnough;
+       cut *= 2) {
+    const int64_t rows = std::min(tokens, cut);
+    const int64_t in = std::min(width, cut);
+    const int64_t columns = std::min(4 * width, cut);
+    const Tensor x = Tensor::zeros(context, Shape{rows, in}, dtype);
+    const Tensor weight = Tensor::zeros(context, Shape{in, columns}, dtype);
+    const Tensor out = Tensor::empty(context, Shape{rows, columns}, dtype);
     seconds = best_seconds(context.compute(), [&] {
-      context.backend().linear_forward(context.compute(), a, b, WeightLayout::kInOut, Tensor(),
+      context.backend().linear_forward(context.compute(), x, weight, WeightLayout::kInOut, Tensor(),
                                        out);
     });
-    flops = std::max(flops, 2.0 * static_cast<double>(n) * static_cast<double>(n * n) / seconds);
+    flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in * columns) / seconds;
   }
   return flops;
 }
@@ -60,8 +73,7 @@ ModelledSpeed measure(const RunConfig& config, Backend& backend) {
   const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
   const int64_t threads = std::min(cores, config.launch.ranks * config.launch.threads_per_rank);
   RankContext context({.threads = static_cast<int>(threads)}, backend);
-  return {.flops_per_s = product_flops(context, parameter_dtype(config)),
-          .bytes_per_s = memory_bandwidth(context)};
+  return {.flops_per_s = product_flops(context, config), .bytes_per_s = memory_bandwidth(context)};
 }
 
 }  // namespace

@@ -18,10 +18,9 @@ struct Machine {
 };
 
 /// The machine of `[launch]` and `[comm]`. `tflops` and `memory_bandwidth_gbps` (1e9 bytes a
-/// second) are a rank's; where `tflops` is 0 both are measured here, which takes a fraction of a
-/// second: the backend's square product in the parameters' type and its addition of arrays, as the
-/// share of one of `launch.ranks` ranks. A bandwidth that is neither given nor measured is
-/// infinite.
+/// second) are a rank's. Where `tflops` is 0 both are measured here, which takes about a second, as
+/// the share of one of `launch.ranks` ranks: the backend's product of the model's MLP, and its
+/// addition of arrays. A bandwidth that is neither given nor measured is infinite.
 Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
                      double memory_bandwidth_gbps);
 

@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/compare_variants.h"
+#include "apps/train_gpt/plan_command.h"
 #include "apps/train_gpt/version.h"
 #include "framework/core/error.h"
 #include "framework/memory/allocator.h"
@@ -65,6 +66,53 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->excludes(stages_option)
       ->excludes("--variants");
+  CLI::App* plan = program.add_subcommand(
+      "plan", "Predict memory, communication and time of a step for any number of ranks");
+  add_config(*plan);
+  app::PlanOptions planning;
+  std::vector<std::string> settings;  // that the options below stand for
+  std::vector<std::string> models;
+  plan->add_option("--ranks", planning.ranks,
+                   "Numbers of ranks, such as 8,64,1024; without it launch.ranks")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 100'000));
+  plan->add_option("--stages", planning.stages, "Stages to plan")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0, 2));
+  plan->add_option("--model", models,
+                   "Plan another model too: keys of [model] over the file's, such as "
+                   "n_layer=48,n_embd=1600; may be repeated")
+      ->allow_extra_args(false);
+  const auto add_setting = [&](const std::string& name, const std::string& key,
+                               const std::string& help) {
+    plan->add_option_function<std::string>(
+        name, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); },
+        fmt::format("{}; short for --set {}=…", help, key));
+  };
+  add_setting("--link", "comm.bandwidth_gbps", "Gbit/s of a rank's link in each direction");
+  add_setting("--latency-us", "comm.latency_us", "Microseconds a round of a collective");
+  add_setting("--memory", "launch.memory_limit", "Memory of a rank, such as 80GiB");
+  plan->add_option("--tflops", planning.tflops,
+                   "TFLOP/s that a rank reaches in matrix products; without it they are measured "
+                   "here, with the memory's bandwidth")
+      ->check(CLI::PositiveNumber);
+  plan->add_option("--memory-bandwidth", planning.memory_bandwidth_gbps,
+                   "GB/s that a rank reads and writes in its memory; with --tflops alone memory "
+                   "takes no time")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* map = plan->add_flag("--map", planning.map,
+                                    "Print the layout: which rank owns which range of which "
+                                    "parameter");
+  plan->add_option("--json", planning.json, "Write the result to this file as well");
+  bool check = false;
+  plan->add_flag("--check", check,
+                 "Run a few steps under each stage here and set them beside the plan; a byte that "
+                 "differs is an error")
+      ->excludes("--ranks")
+      ->excludes("--model")
+      ->excludes(map);
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -78,6 +126,11 @@ int main(int argc, char** argv) {
     if (*devices) {
       app::devices_command();
       return 0;
+    }
+    if (*plan) {
+      overrides.insert(overrides.end(), settings.begin(), settings.end());
+      return check ? app::plan_check_command(app::load_config(file, overrides), planning)
+                   : app::plan_command(app::plan_configs(file, overrides, models), planning);
     }
     const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);

@@ -12,6 +12,21 @@
 namespace zerolab::app {
 namespace {
 
+void add_entries(nlohmann::json& json, const CommunicationEntries& entries) {
+  for (const auto& [key, entry] : entries) {
+    nlohmann::json& sum = json[fmt::format("{} {}", name_of(key.first), name_of(key.second))];
+    if (sum.is_null()) {
+      sum = {{"calls", 0}, {"bytes_sent", 0}, {"wait_ms", 0.0}, {"transfer_ms", 0.0}};
+    }
+    sum["calls"] = sum["calls"].get<int64_t>() + entry.calls;
+    sum["bytes_sent"] = sum["bytes_sent"].get<int64_t>() + entry.bytes_sent;
+    sum["wait_ms"] = sum["wait_ms"].get<double>() + entry.wait_ms;
+    sum["transfer_ms"] = sum["transfer_ms"].get<double>() + entry.transfer_ms;
+  }
+}
+
+}  // namespace
+
 nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
   nlohmann::json json;
   for (int i = 0; i < kNumCategories; ++i) {
@@ -25,7 +40,22 @@ nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
   return json;
 }
 
-nlohmann::json memory_json(const std::vector<MemoryLedger::Snapshot>& ranks) {
+nlohmann::json communication_json(const CommunicationEntries& entries) {
+  nlohmann::json json = nlohmann::json::object();
+  add_entries(json, entries);
+  return json;
+}
+
+nlohmann::json times_json(const StepTimes& ms) {
+  return {{"forward", ms.forward},           {"backward", ms.backward},
+          {"comm_wait", ms.comm_wait},       {"comm_transfer", ms.comm_transfer},
+          {"comm_exposed", ms.comm_exposed}, {"comm_hidden", ms.comm_hidden()},
+          {"optimizer", ms.optimizer},       {"step", ms.step}};
+}
+
+namespace {
+
+nlohmann::json memory_of_ranks(const std::vector<MemoryLedger::Snapshot>& ranks) {
   nlohmann::json json = nlohmann::json::array();
   for (const MemoryLedger::Snapshot& memory : ranks) {
     json.push_back(memory_json(memory));
@@ -45,34 +75,12 @@ nlohmann::json bytes_json(const CategoryBytes& bytes) {
   return json;
 }
 
-void add_entries(nlohmann::json& json, const CommunicationEntries& entries) {
-  for (const auto& [key, entry] : entries) {
-    nlohmann::json& sum = json[fmt::format("{} {}", name_of(key.first), name_of(key.second))];
-    if (sum.is_null()) {
-      sum = {{"calls", 0}, {"bytes_sent", 0}, {"wait_ms", 0.0}, {"transfer_ms", 0.0}};
-    }
-    sum["calls"] = sum["calls"].get<int64_t>() + entry.calls;
-    sum["bytes_sent"] = sum["bytes_sent"].get<int64_t>() + entry.bytes_sent;
-    sum["wait_ms"] = sum["wait_ms"].get<double>() + entry.wait_ms;
-    sum["transfer_ms"] = sum["transfer_ms"].get<double>() + entry.transfer_ms;
-  }
-}
-
-nlohmann::json communication_json(const std::vector<CommunicationEntries>& ranks) {
-  nlohmann::json rank0 = nlohmann::json::object();
+nlohmann::json communication_of_ranks(const std::vector<CommunicationEntries>& ranks) {
   nlohmann::json all_ranks = nlohmann::json::object();
-  add_entries(rank0, ranks[0]);
   for (const CommunicationEntries& entries : ranks) {
     add_entries(all_ranks, entries);
   }
-  return {{"rank0", rank0}, {"all_ranks", all_ranks}};
-}
-
-nlohmann::json times_json(const StepTimes& ms) {
-  return {{"forward", ms.forward},           {"backward", ms.backward},
-          {"comm_wait", ms.comm_wait},       {"comm_transfer", ms.comm_transfer},
-          {"comm_exposed", ms.comm_exposed}, {"comm_hidden", ms.comm_hidden()},
-          {"optimizer", ms.optimizer},       {"step", ms.step}};
+  return {{"rank0", communication_json(ranks[0])}, {"all_ranks", all_ranks}};
 }
 
 /// The processor's name as Linux tells it: with the compiler and the threads it decides what bits
@@ -132,8 +140,8 @@ nlohmann::json step_record(const StepRecord& record) {
           {"tokens", record.result.tokens},
           {"tokens_per_s", record.tokens_per_s()},
           {"ms", times_json(record.ms)},
-          {"comm", communication_json(record.communication)},
-          {"memory", memory_json(record.memory)}};
+          {"comm", communication_of_ranks(record.communication)},
+          {"memory", memory_of_ranks(record.memory)}};
 }
 
 nlohmann::json skip_record(const StepRecord& record) {
@@ -178,9 +186,9 @@ nlohmann::json summary_record(const RunSummary& summary) {
                          {"excess_buffers", summary.excess_buffers},
                          {"tokens_per_s", summary.tokens_per_s},
                          {"ms", times_json(summary.ms)},
-                         {"comm", communication_json(summary.communication)},
+                         {"comm", communication_of_ranks(summary.communication)},
                          {"bytes_sent_per_step", summary.bytes_sent_per_step()},
-                         {"memory", memory_json(summary.memory)}};
+                         {"memory", memory_of_ranks(summary.memory)}};
   if (!summary.losses.empty()) {
     json["final_loss"] = summary.losses.back();
   }

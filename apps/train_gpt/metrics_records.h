@@ -6,6 +6,11 @@
 
 namespace zerolab::app {
 
+/// What several records hold: memory by category, collectives by op and purpose, times of a step.
+nlohmann::json memory_json(const MemoryLedger::Snapshot& memory);
+nlohmann::json communication_json(const CommunicationEntries& entries);
+nlohmann::json times_json(const StepTimes& ms);
+
 /// The lines of metrics.jsonl (docs/metrics.md): one function an event.
 nlohmann::json config_record(const RunConfig& config);
 nlohmann::json layout_record(const RunInfo& info);
