@@ -18,7 +18,7 @@ namespace {
 template <typename Body>
 double best_seconds(Stream& stream, Body&& body) {
   constexpr int kLeast = 5;
-  constexpr std::chrono::milliseconds kLongest(100);
+  constexpr std::chrono::milliseconds kLongest(200);
   double best = std::numeric_limits<double>::infinity();
   const Clock::time_point start = Clock::now();
   for (int i = 0; i <= kLeast || Clock::now() - start < kLongest; ++i) {
@@ -68,12 +68,22 @@ double memory_bandwidth(RankContext& context) {
   return 3.0 * static_cast<double>(out.bytes()) / seconds;  // two reads and a write
 }
 
-/// Of all ranks that share the host, or one device, together.
+/// Of one rank of several that share the cores, or a device, and its memory.
 ModelledSpeed measure(const RunConfig& config, Backend& backend) {
+  const int64_t threads = config.launch.threads_per_rank;
   const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const int64_t threads = std::min(cores, config.launch.ranks * config.launch.threads_per_rank);
-  RankContext context({.threads = static_cast<int>(threads)}, backend);
-  return {.flops_per_s = product_flops(context, config), .bytes_per_s = memory_bandwidth(context)};
+  const auto sharing = static_cast<double>(ranks_of_a_device(config));
+  const double cores_of_a_rank =
+      std::min(1.0, static_cast<double>(cores) / (sharing * static_cast<double>(threads)));
+  ModelledSpeed speed;
+  {
+    RankContext context({.threads = static_cast<int>(threads)}, backend);
+    speed.flops_per_s = product_flops(context, config) *
+                        (config.launch.device == "cpu" ? cores_of_a_rank : 1.0 / sharing);
+  }
+  RankContext context({.threads = static_cast<int>(cores)}, backend);
+  speed.bytes_per_s = memory_bandwidth(context) / sharing;
+  return speed;
 }
 
 }  // namespace
@@ -84,9 +94,7 @@ Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
   machine.memory = config.launch.memory_limit;
   const bool measured = tflops == 0.0;
   if (measured) {
-    const ModelledSpeed all = measure(config, backend);
-    const auto sharing = static_cast<double>(ranks_of_a_device(config));
-    machine.speed = {all.flops_per_s / sharing, all.bytes_per_s / sharing};
+    machine.speed = measure(config, backend);
   } else {
     machine.speed.flops_per_s = tflops * 1e12;
   }

@@ -186,11 +186,12 @@ nlohmann::json row_json(const Planned& row) {
 std::string plan_text(const Plan& plan, const Machine& machine) {
   const RunConfig& config = plan.config;
   return fmt::format(
-             "\n{} parameters: n_layer {}, n_embd {}, vocabulary {}; {}; {} micro-batches of {} x "
-             "{} tokens a step and rank\n",
+             "\n{} parameters: n_layer {}, n_embd {}, vocabulary {}; {}; micro-batch {} x {} "
+             "tokens, "
+             "k = {}\n",
              plan.rows.front().prediction.num_params, config.model.n_layer, config.model.n_embd,
-             plan.vocab_size, config.train.precision, config.train.gradient_accumulation_steps,
-             config.train.micro_batch_size, config.model.block_size) +
+             plan.vocab_size, config.train.precision, config.train.micro_batch_size,
+             config.model.block_size, config.train.gradient_accumulation_steps) +
          states_table(plan) + peak_table(plan) + fits_table(plan, machine) + step_table(plan);
 }
 
