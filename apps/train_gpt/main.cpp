@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -85,6 +87,15 @@ int main(int argc, char** argv) {
                    "Plan another model too: keys of [model] over the file's, such as "
                    "n_layer=48,n_embd=1600; may be repeated")
       ->allow_extra_args(false);
+  const CLI::Validator positive(
+      [](const std::string& text) {
+        double number = 0.0;
+        std::from_chars(text.data(), text.data() + text.size(), number);
+        return number > 0.0 && std::isfinite(number)
+                   ? std::string()
+                   : "got " + text + ", expected a positive number";
+      },
+      "POSITIVE");
   const auto add_setting = [&](const std::string& name, const std::string& key,
                                const std::string& help) {
     plan->add_option_function<std::string>(
@@ -97,11 +108,11 @@ int main(int argc, char** argv) {
   plan->add_option("--tflops", planning.tflops,
                    "TFLOP/s that a rank reaches in matrix products; without it they are measured "
                    "here, with the memory's bandwidth")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   plan->add_option("--memory-bandwidth", planning.memory_bandwidth_gbps,
                    "GB/s that a rank reads and writes in its memory; with --tflops alone memory "
                    "takes no time")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   CLI::Option* map = plan->add_flag("--map", planning.map,
                                     "Print the layout: which rank owns which range of which "
                                     "parameter");

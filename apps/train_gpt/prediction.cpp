@@ -71,10 +71,13 @@ RunConfig with_ranks(RunConfig config, int64_t ranks) {
 
 Prediction predict(const RunConfig& config, int64_t vocab_size, const Backend& imitated,
                    const Machine& machine) {
-  require(largest_tensor(config, vocab_size) < kMostElements, "plan",
-          "a micro-batch of {} x {} tokens has a tensor of 2^55 elements or more; lower "
-          "train.micro_batch_size or model.block_size",
-          config.train.micro_batch_size, config.model.block_size);
+  if (largest_tensor(config, vocab_size) >= kMostElements) {
+    throw ConfigError(
+        "plan",
+        fmt::format("a micro-batch of {} x {} tokens has a tensor of 2^55 elements or more; lower "
+                    "train.micro_batch_size or model.block_size",
+                    config.train.micro_batch_size, config.model.block_size));
+  }
   DryRun dry(config, vocab_size, 0, imitated, machine.speed, machine.link);
   Prediction prediction;
   prediction.start_peak = dry.context().ledger().snapshot().total_peak;

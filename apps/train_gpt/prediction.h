@@ -8,8 +8,9 @@
 namespace zerolab::app {
 
 /// What one rank's step takes under one stage at one number of ranks, by a dry run of the real
-/// model and engine. All ranks hold the same bytes; what they send differs by less than an element
-/// a bucket. That of rank 0 is told.
+/// model and engine. All ranks hold and send the same bytes, with one exception: an all-reduce of a
+/// bucket that N does not divide (contiguous layout) cuts it into segments, one element longer on
+/// some ranks, of which it sends N - 1. Told is what rank 0 sends.
 struct Prediction {
   zero::EngineOptions options;  ///< with "auto" decided
   int64_t ranks = 0;
