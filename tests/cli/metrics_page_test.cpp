@@ -25,14 +25,16 @@ void collect(const json& value, std::set<std::string>& keys) {
   }
 }
 
-TEST(MetricsPage, NamesEveryField) {
+TEST(MetricsPages, NameEveryField) {
   const SmallRun run;
   const std::vector<std::string> skipping = {"optimizer.lr=1e30", "optimizer.gradient_clipping=0",
                                              "debug.poison=true", "comm.latency_us=1"};
   ASSERT_EQ(run.run("compare", skipping, {"--variants"}).status, 0);
   const std::string schedule = "zero.schedule=[{step=2, stage=1}, {step=3, stage=2}]";
   ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule}).status, 0);
+  ASSERT_EQ(run.run("plan", {}, {"--json", "plan.json"}).status, 0);
   std::set<std::string> keys;
+  collect(json::parse(read_file(run.folder().path("plan.json"))), keys);
   collect(json::parse(read_file(run.folder().path("runs/small/compare.json"))), keys);
   for (const char* name :
        {"small/ddp", "small/zero-1-per-owner-reduce", "small/zero-2-reduce-scatter", "scheduled"}) {
@@ -46,7 +48,8 @@ TEST(MetricsPage, NamesEveryField) {
     EXPECT_TRUE(keys.contains(key)) << key;
   }
   keys.erase("event");
-  const std::string page = read_file(SOURCE_FOLDER "/docs/metrics.md");
+  const std::string page =
+      read_file(SOURCE_FOLDER "/docs/metrics.md") + read_file(SOURCE_FOLDER "/docs/plan.md");
   for (const std::string& key : keys) {
     // An op and its purpose, "all_gather control", are two words of the page.
     for (size_t begin = 0; begin < key.size();) {
