@@ -42,9 +42,9 @@ double product_flops(RankContext& context, const RunConfig& config) {
   const int64_t width = config.model.n_embd;
   double flops = 0.0;
   double seconds = 0.0;
-  for (int64_t cut = 128;
-       cut < 2 * std::max(tokens, 4 * width) && cut <= kLargest && seconds < kLongEnough;
-       cut *= 2) {
+  bool is_whole = false;
+  for (int64_t cut = 128; !is_whole && cut <= kLargest && seconds < kLongEnough; cut *= 2) {
+    is_whole = std::max(tokens, 4 * width) <= cut;
     const int64_t rows = std::min(tokens, cut);
     const int64_t in = std::min(width, cut);
     const int64_t columns = std::min(4 * width, cut);

@@ -116,14 +116,16 @@ int main(int argc, char** argv) {
   CLI::Option* map = plan->add_flag("--map", planning.map,
                                     "Print the layout: which rank owns which range of which "
                                     "parameter");
-  plan->add_option("--json", planning.json, "Write the result to this file as well");
+  CLI::Option* json =
+      plan->add_option("--json", planning.json, "Write the result to this file as well");
   bool check = false;
   plan->add_flag("--check", check,
                  "Run a few steps under each stage here and set them beside the plan; a byte that "
                  "differs is an error")
       ->excludes("--ranks")
       ->excludes("--model")
-      ->excludes(map);
+      ->excludes(map)
+      ->excludes(json);
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 

@@ -92,6 +92,8 @@ TEST(Plan, HasTheBytesOfTheComparison) {
   const SmallRun run;
   ASSERT_EQ(run.run("plan", {}, {"--json", "plan.json"}).status, 0);
   EXPECT_FALSE(std::filesystem::exists(run.folder().path("runs")));
+  EXPECT_GT(json_of(run).at("machine").at("flops_per_s"), 0.0);  // measured
+  EXPECT_GT(json_of(run).at("machine").at("memory_bytes_per_s"), 0.0);
   ASSERT_EQ(run.run("compare").status, 0);
   const json compared = json::parse(read_file(run.folder().path("runs/small/compare.json")));
   const json planned = json_of(run);
@@ -239,6 +241,7 @@ TEST(Plan, RefusesWhatItCannotPlan) {
   refuses({"--model", "n_layer=0"}, "model.n_layer; got 0");
   refuses({"--model", "n_head=5"}, "model.n_embd does not divide into heads");
   refuses({"--check", "--ranks", "4"}, "--ranks");
+  refuses({"--check", "--json", "plan.json"}, "--json");
   refuses({"--nonsense"}, "--nonsense");
   refuses({}, "plan sets the stage itself", {"zero.schedule=[{step=2, stage=1}]"});
   refuses({}, "zero.allgather_bucket_size", {"zero.allgather_bucket_size=1000"});
