@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/compare_report.h"
@@ -15,6 +17,10 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   out.close();
   require(out.good(), "compare", "cannot write {}; is the disk full?", path.string());
   fmt::print("\nthe same as JSON: {}\n", path.string());
+}
+
+std::filesystem::path run_folder(const RunConfig& config) {
+  return std::filesystem::path(config.run.out_dir) / config.run.name;
 }
 
 }  // namespace
@@ -47,8 +53,13 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
     fmt::print("{}\n", link);
   }
   fmt::print("{}{}", comparison_table(config, runs), reduction_lesson(runs));
-  write_json(std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json",
-             comparison_json(config, runs));
+  const std::filesystem::path folder = run_folder(config);
+  write_json(folder / "compare.json", comparison_json(config, runs));
+  if (config.log.metrics) {
+    std::vector<std::filesystem::path> folders;
+    std::ranges::transform(configs, std::back_inserter(folders), run_folder);
+    write_report(folders, folder / "report.html");
+  }
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "apps/train_gpt/commands.h"
@@ -65,6 +66,12 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->excludes(stages_option)
       ->excludes("--variants");
+  CLI::App* report = program.add_subcommand(
+      "report", "Show what runs have logged as one HTML page, which works offline");
+  std::vector<std::filesystem::path> runs;
+  report->add_option("RUN", runs, "Folders of runs, or their metrics.jsonl")->required();
+  std::filesystem::path page = "report.html";
+  report->add_option("-o,--output", page, "The page")->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -77,6 +84,10 @@ int main(int argc, char** argv) {
   try {
     if (*devices) {
       app::devices_command();
+      return 0;
+    }
+    if (*report) {
+      app::write_report(runs, page);
       return 0;
     }
     const app::RunConfig config = app::load_config(file, overrides);
