@@ -17,6 +17,7 @@ const rankColor = (rank) => `hsl(${(rank * 137.5) % 360} 60% ${rank % 2 ? 72 : 6
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const isNumber = (value) => typeof value === "number";
 const words = (name) => name.replaceAll("_", " ");
+const operation = (name) => name.replaceAll("_", "-");
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 function number(value, digits = 2) {
@@ -24,9 +25,9 @@ function number(value, digits = 2) {
   return value.toLocaleString("en-US", Number.isInteger(value) ? {} : { maximumFractionDigits: digits });
 }
 function bytes(value) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, Math.abs(value))) / 10)));
-  return `${number(value / 1024 ** unit, 1)} ${units[unit]}`;
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const unit = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, Math.abs(value))) / 3));
+  return `${number(value / 1000 ** unit, 1)} ${units[unit]}`;
 }
 const percent = (value) => (isNumber(value) ? `${(100 * value).toFixed(1)} %` : "–");
 const ratio = (value) => (isNumber(value) ? `${value.toFixed(3)}x` : "–");
@@ -65,19 +66,19 @@ const phaseLines = {
     ctx.setLineDash([4, 4]);
     ctx.font = "11px system-ui, sans-serif";
     ctx.textAlign = "right";
-    for (const { at, name } of Object.values(options.ends ?? {})) {
+    for (const [i, { at, name }] of Object.values(options.ends ?? {}).entries()) {
       const x = scales.x.getPixelForValue(at);
       ctx.beginPath();
       ctx.moveTo(x, chartArea.top);
       ctx.lineTo(x, chartArea.bottom);
       ctx.stroke();
-      ctx.fillText(name, x - 3, chartArea.top + 10);
+      ctx.fillText(name, x - 3, chartArea.top + 12 + 14 * (i % 2));  // neighbours may lie close
     }
     ctx.restore();
   },
 };
 
-function draw(section, title, type, data, { stacked = false, unit = number, x = {}, ends = [] } = {}) {
+function draw(section, title, type, data, { stacked = false, unit = number, x = {}, most, ends = [] } = {}) {
   const canvas = element("canvas", { role: "img", "aria-label": title });
   part(section, "charts").append(element("figure", { style: "margin:0" }, element("h3", {}, title), element("div", { class: "chart" }, canvas)));
   const axis = { grid: { color: variable("--line") }, ticks: { color: variable("--quiet") } };
@@ -88,7 +89,7 @@ function draw(section, title, type, data, { stacked = false, unit = number, x = 
       animation: false, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
       scales: {
         x: { ...axis, stacked: stacked && type === "bar", ...x, title: title_of(x.name) },
-        y: { ...axis, stacked, beginAtZero: section !== "loss", ticks: { ...axis.ticks, callback: (value) => unit(value) } },
+        y: { ...axis, stacked, beginAtZero: section !== "loss", suggestedMax: most, ticks: { ...axis.ticks, callback: (value) => unit(value) } },
       },
       plugins: {
         phases: { ends },
@@ -110,8 +111,8 @@ const used = (names, holders) => [...new Set([...names, ...holders.flatMap(Objec
 function overview(runs) {
   const subject = runs.map((run) => run.name).filter((name, i, all) => name && all.indexOf(name) === i).slice(0, 6).join(", ");
   document.title = subject ? `${subject} – zerolab report` : "zerolab report";
-  document.querySelector("#subject").textContent =
-    `${subject || "run"}: ${runs.map((run) => `${run.label}, ${number(run.layout.num_params)} parameters on ${run.ranks} ranks, ${number(run.loss.steps)} steps`).slice(0, 8).join("; ")}`;
+  const sizes = new Set(runs.map((run) => `${number(run.layout.num_params)} parameters on ${number(run.ranks)} ranks, ${number(run.loss.steps)} steps`));
+  document.querySelector("#subject").textContent = `${subject || "run"}: ${[...sizes].slice(0, 6).join("; ")}`;
   part("overview", "notes").replaceChildren(
     ...runs.flatMap((run) => run.notes.map((note) => element("li", {}, `${run.label}: ${note}`))));
   const peak = (run) => run.memory.ranks[run.memory.highest]?.total;
@@ -119,6 +120,13 @@ function overview(runs) {
     ["run", "memory, bytes", "sent a step, bytes", "ratio to DDP", "tokens/s", "step, ms", "last loss", "against the first run"],
     runs.map((run) => [run.label, peak(run), run.communication.sent, { value: run.communication.ratio, text: ratio(run.communication.ratio) },
       run.throughput.tokens_per_s, run.ms?.step, { value: run.loss.last?.[1], text: number(run.loss.last?.[1], 6) }, verdict(run)])));
+}
+
+// Whether a ledger balances: names what neither formula nor padding explains.
+function balance(runs, what, difference_of) {
+  const left = runs.map((run) => [run.label, difference_of(run)]).filter(([, difference]) => difference !== 0);
+  return element("p", {}, left.length === 0 ? `${what} equal the formula and its padding, to the byte.`
+    : `${what} that neither formula nor padding explain: ${left.map(([label, difference]) => `${label}: ${number(difference)}`).join("; ")}.`);
 }
 
 function verdict(run) {
@@ -138,6 +146,7 @@ function memory(runs) {
       formulaMarks(runs.map((run) => sum(run.memory.state.map((state) => state.formula))))],
   }, { stacked: true, unit: bytes });
   part("memory", "tables").append(
+    balance(runs, "Bytes of lasting state", (run) => sum(run.memory.state.map((state) => state.difference))),
     table("Bytes at the peak, by rank and category.", ["run", "rank", "total", ...categories.map(words)],
       runs.flatMap((run) => run.memory.ranks.map((rank) => [run.label, rank.rank, rank.total, ...categories.map((name) => rank.bytes[name] ?? 0)]))),
     table("State that lasts, bytes: the formula, what padding adds to it, what was tracked, and the difference that is left, which must be 0.",
@@ -159,12 +168,13 @@ function timeline(runs) {
     datasets: all.map((one, i) => ({ label: one.label, data: one.samples.map((sample) => ({ x: sample.ms, y: gradients(sample.bytes) })),
       borderColor: color(i), backgroundColor: color(i), borderWidth: 2, pointRadius: 0 })),
   }, { unit: bytes, x });
+  const most = Math.max(...all.flatMap((one) => one.samples.map((sample) => sample.bytes?.total ?? 0)));
   for (const one of all) {
     const held = one.samples.map((sample) => sample.bytes ?? {});
     draw("timeline", `All memory of rank 0: ${one.label}, step ${number(one.step)}`, "line", {
       datasets: used(CATEGORIES, held).map((name, i) => ({ label: words(name), data: one.samples.map((sample, k) => ({ x: sample.ms, y: held[k][name] ?? 0 })),
         fill: i === 0 ? "origin" : "-1", backgroundColor: color(Math.max(CATEGORIES.indexOf(name), i)), borderWidth: 0, pointRadius: 0 })),
-    }, { stacked: true, unit: bytes, x, ends: one.samples.filter((sample) => /^(forward|backward|step)$/.test(sample.phase)).map((sample) => ({ at: sample.ms, name: sample.phase })) });
+    }, { stacked: true, unit: bytes, x, most, ends: one.samples.filter((sample) => /^(forward|backward|step)$/.test(sample.phase)).map((sample) => ({ at: sample.ms, name: sample.phase })) });
     const columns = used(CATEGORIES, held);
     part("timeline", "tables").append(folded(`Numbers of ${one.label}: ${number(one.samples.length)} points`,
       table(`What rank 0 held when each phase of step ${number(one.step)} ended, bytes.`, ["phase", "ms", "total", ...columns.map(words)],
@@ -176,17 +186,18 @@ function communication(runs) {
   const sent = runs.map((run) => Object.fromEntries(run.communication.ops.map((entry) => [entry.op, entry.bytes])));
   draw("communication", "Bytes sent a step and rank", "bar", {
     labels: runs.map((run) => run.label),
-    datasets: [...used([], sent).map((op, i) => bar(words(op), sent.map((entry) => entry[op] ?? 0), i)),
+    datasets: [...used([], sent).map((op, i) => bar(operation(op), sent.map((entry) => entry[op] ?? 0), i)),
       formulaMarks(runs.map((run) => run.communication.formula))],
   }, { stacked: true, unit: bytes });
   const base = runs.some((run) => isNumber(run.communication.ratio)) ? "" : " No run of DDP with the same model and ranks is here to give a ratio to.";
   part("communication", "tables").append(
+    balance(runs, "Bytes sent", (run) => run.communication.difference),
     table(`Gradients and parameters, bytes: counted, the formula, what padding adds to it, and the difference that is left, which must be 0.${base}`,
       ["run", "sent", "ratio to DDP", "formula", "padding", "difference"],
       runs.map((run) => [run.label, run.communication.sent, { value: run.communication.ratio, text: ratio(run.communication.ratio) },
         run.communication.formula, run.communication.padding, run.communication.difference])),
     table("By operation and purpose, a step and rank.", ["run", "operation", "calls", "bytes sent", "waiting for peers, ms", "transfer, ms"],
-      runs.flatMap((run) => run.communication.ops.map((entry) => [run.label, words(entry.op), entry.calls, entry.bytes, entry.wait_ms, entry.transfer_ms]))));
+      runs.flatMap((run) => run.communication.ops.map((entry) => [run.label, operation(entry.op), entry.calls, entry.bytes, entry.wait_ms, entry.transfer_ms]))));
 }
 
 function time(runs) {
@@ -290,6 +301,7 @@ function render(data) {
   shown = data;
   charts.forEach((chart) => chart.destroy());
   charts = [];
+  Chart.defaults.font.size = 0.75 * parseFloat(getComputedStyle(document.body).fontSize);
   document.querySelectorAll(".charts, .tables").forEach((place) => place.replaceChildren());
   for (const show of [overview, memory, timeline, communication, time, throughput, loss, layout, setup]) show(data.runs);
 }
