@@ -14,6 +14,8 @@ namespace {
 
 /// A step of 256 ranks takes less than 1 MiB. What is longer is no line of ours, and is not kept.
 constexpr size_t kLongestLine = size_t{16} << 20;
+/// Of values in values; ours need a few. To copy or write a value takes stack for each.
+constexpr int kDeepest = 64;
 
 /// Takes a JSON object apart into its own keys and the texts of their values, without looking into
 /// them: much faster than parsing, where few of a line's fields are wanted.
@@ -91,7 +93,7 @@ class Fields {
       const size_t end = rest_.find_first_of(",} \t\r\n");
       return end == 0 || end == std::string_view::npos ? std::nullopt : std::optional(cut(end));
     }
-    int64_t depth = 0;
+    int depth = 0;
     for (size_t at = 0; at < rest_.size();) {
       const char c = rest_[at];
       if (c == '"') {
@@ -102,6 +104,9 @@ class Fields {
       depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
       if (depth == 0) {
         return cut(at);
+      }
+      if (depth > kDeepest) {
+        return std::nullopt;
       }
     }
     return std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "apps/train_gpt/compare_report.h"
 #include "apps/train_gpt/version.h"
+#include "framework/memory/ledger.h"
 #include "zero/options.h"
 
 namespace zerolab::app {
@@ -17,6 +18,8 @@ using nlohmann::json;
 
 constexpr size_t kDrawnSteps = 1000;
 constexpr size_t kLongestName = 120;
+constexpr size_t kMostRanks = 256;
+constexpr size_t kMostListed = 2000;  ///< parameters and slices, as the log's
 
 /// What `pointer` ("/ms/forward") leads to; null where it leads nowhere.
 json at(const json& record, const std::string& pointer) {
@@ -24,9 +27,24 @@ json at(const json& record, const std::string& pointer) {
   return record.contains(path) ? record.at(path) : json();
 }
 
+/// The first `most` of a list; none where there is no list. A foreign log may hold any number.
+json list_at(const json& record, const std::string& pointer, size_t most) {
+  json list = at(record, pointer);
+  if (!list.is_array()) {
+    return json::array();
+  }
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(std::min(most, list.size())), list.end());
+  return list;
+}
+
 double number_at(const json& record, const std::string& pointer) {
   const json value = at(record, pointer);
   return value.is_number() ? value.get<double>() : 0.0;
+}
+
+/// As a whole number; what is far beyond any count of ours is cut.
+int64_t whole_at(const json& record, const std::string& pointer) {
+  return static_cast<int64_t>(std::clamp(number_at(record, pointer), -1e15, 1e15));
 }
 
 std::string text_of(const json& value) {
@@ -39,7 +57,7 @@ json setting(const LoggedRun& run, const std::string& key) {
 }
 
 int64_t ranks_of(const LoggedRun& run) {
-  return std::max<int64_t>(1, static_cast<int64_t>(number_at(run.config, "/config/launch.ranks")));
+  return std::max<int64_t>(1, whole_at(run.config, "/config/launch.ranks"));
 }
 
 std::string stage_name(const json& stage) {
@@ -117,7 +135,7 @@ json notes_of(const LoggedRun& run) {
 json memory_of(const LoggedRun& run) {
   json ranks = json::array();
   size_t highest = 0;
-  const json memory = at(totals_of(run), "/memory");
+  const json memory = list_at(totals_of(run), "/memory", kMostRanks);
   for (const json& rank : memory) {
     json bytes = json::object();
     for (const auto& [category, held] : rank.items()) {
@@ -140,7 +158,8 @@ json memory_of(const LoggedRun& run) {
                      {"formula", number_at(formula, "/formula")},
                      {"padding", number_at(formula, "/padding")},
                      {"tracked", tracked},
-                     {"difference", tracked - number_at(formula, "/bytes")}});
+                     {"difference",
+                      run.stages.empty() ? json(tracked - number_at(formula, "/bytes")) : json()}});
   }
   return {{"ranks", ranks}, {"highest", highest}, {"state", state}};
 }
@@ -162,10 +181,13 @@ json communication_of(const LoggedRun& run) {
     sent += name.ends_with(" gradient") || name.ends_with(" parameter") ? bytes : 0.0;
   }
   const double formula = number_at(run.layout, "/bytes_sent_per_step/formula");
-  const double padding = number_at(run.layout, "/bytes_sent_per_step/gradients") +
-                         number_at(run.layout, "/bytes_sent_per_step/parameters") - formula;
-  return {{"ops", ops},         {"sent", sent},     {"formula", formula},
-          {"padding", padding}, {"ratio", nullptr}, {"difference", sent - formula - padding}};
+  const double expected = number_at(run.layout, "/bytes_sent_per_step/gradients") +
+                          number_at(run.layout, "/bytes_sent_per_step/parameters");
+  // Of a single step a gather may be missing, which ended in the next; a skipped step has none.
+  const bool comparable = run.summary.is_object() && run.stages.empty() && run.skipped_steps == 0;
+  return {{"ops", ops},         {"sent", sent},
+          {"formula", formula}, {"padding", expected - formula},
+          {"ratio", nullptr},   {"difference", comparable ? json(sent - expected) : json()}};
 }
 
 /// Median of the steps after the first, which also warms up; of the first where it is alone.
@@ -260,17 +282,15 @@ json layout_of(const LoggedRun& run) {
     int64_t owner = 0;
   };
   std::map<int64_t, std::vector<Run>> slices;  // by bucket
-  const json logged_slices = at(run.map, "/slices");
-  const auto whole = [](const json& record, const char* pointer) {
-    return static_cast<int64_t>(number_at(record, pointer));
-  };
+  const json logged_slices = list_at(run.map, "/slices", kMostListed);
   const auto range_of = [&](const json& record) {
-    const int64_t begin = whole(record, "/offset");
-    return Run{
-        .begin = begin, .end = begin + whole(record, "/numel"), .owner = whole(record, "/owner")};
+    const int64_t begin = whole_at(record, "/offset");
+    return Run{.begin = begin,
+               .end = begin + whole_at(record, "/numel"),
+               .owner = whole_at(record, "/owner")};
   };
   for (const json& slice : logged_slices) {
-    slices[whole(slice, "/bucket")].push_back(range_of(slice));
+    slices[whole_at(slice, "/bucket")].push_back(range_of(slice));
   }
   json buckets = json::array();
   std::map<int64_t, size_t> index_of;
@@ -282,9 +302,9 @@ json layout_of(const LoggedRun& run) {
     index_of[bucket] = buckets.size();
     buckets.push_back(entry);
   }
-  const json parameters = at(run.map, "/parameters");
+  const json parameters = list_at(run.map, "/parameters", kMostListed);
   for (const json& parameter : parameters) {
-    const auto found = index_of.find(whole(parameter, "/bucket"));
+    const auto found = index_of.find(whole_at(parameter, "/bucket"));
     if (found == index_of.end()) {
       continue;
     }
@@ -317,7 +337,7 @@ json timelines_of(const LoggedRun& run) {
   json timelines = json::array();
   for (const json& timeline : run.timelines) {
     json samples = json::array();
-    const json logged = at(timeline, "/samples");
+    const json logged = list_at(timeline, "/samples", MemoryLedger::kMaxSamples);
     for (const json& sample : logged) {
       samples.push_back({{"phase", text_of(at(sample, "/phase"))},
                          {"ms", number_at(sample, "/ms")},

@@ -124,7 +124,9 @@ function overview(runs) {
 
 // Whether a ledger balances: names what neither formula nor padding explains.
 function balance(runs, what, difference_of) {
-  const left = runs.map((run) => [run.label, difference_of(run)]).filter(([, difference]) => difference !== 0);
+  const known = runs.map((run) => [run.label, difference_of(run)]).filter(([, difference]) => isNumber(difference));
+  const left = known.filter(([, difference]) => difference !== 0);
+  if (known.length === 0) return element("p", { class: "quiet" }, "The formula does not hold for these runs as a whole: see the notes at the top.");
   return element("p", {}, left.length === 0 ? `${what} equal the formula and its padding, to the byte.`
     : `${what} that neither formula nor padding explain: ${left.map(([label, difference]) => `${label}: ${number(difference)}`).join("; ")}.`);
 }
@@ -146,7 +148,8 @@ function memory(runs) {
       formulaMarks(runs.map((run) => sum(run.memory.state.map((state) => state.formula))))],
   }, { stacked: true, unit: bytes });
   part("memory", "tables").append(
-    balance(runs, "Bytes of lasting state", (run) => sum(run.memory.state.map((state) => state.difference))),
+    balance(runs, "Bytes of lasting state", (run) =>
+      run.memory.state.length && run.memory.state.every((state) => isNumber(state.difference)) ? sum(run.memory.state.map((state) => Math.abs(state.difference))) : null),
     table("Bytes at the peak, by rank and category.", ["run", "rank", "total", ...categories.map(words)],
       runs.flatMap((run) => run.memory.ranks.map((rank) => [run.label, rank.rank, rank.total, ...categories.map((name) => rank.bytes[name] ?? 0)]))),
     table("State that lasts, bytes: the formula, what padding adds to it, what was tracked, and the difference that is left, which must be 0.",
