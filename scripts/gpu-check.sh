@@ -24,6 +24,14 @@ pack() {
   for package in "$downloads"/*.deb; do
     dpkg -x "$package" "$1" || exit 1
   done
+  # For cuDNN's attention; cudnn.h comes with the machine's cuDNN.
+  if (cd "$downloads" && python3 -m pip download -q --no-deps nvidia-cudnn-frontend 2>/dev/null); then
+    for wheel in "$downloads"/nvidia_cudnn_frontend-*.whl; do
+      python3 -m zipfile -e "$wheel" "$downloads/wheel" && cp -r "$downloads/wheel/include/." "$1/usr/include/"
+    done
+  else
+    echo "gpu-check: without pip there is no nvidia-cudnn-frontend, and no cuDNN attention"
+  fi
   rm -rf "$downloads" "$1/usr/share/doc" "$1/usr/share/man"
   exit 0
 }
@@ -92,6 +100,9 @@ fi
 compare=("$build/bin/train-gpt" compare configs/demo.toml --set launch.device=cuda --set launch.ranks=4
   --set data.path=README.md --set "run.out_dir=$build/runs")
 step compare "$build/runs/demo/compare.json" "${compare[@]}"
+if grep -q "cuDNN's attention ON" "$build/configure.log"; then
+  step benchmark_cudnn "$build/cudnn.json" "$build/bin/benchmark-gpu" --attention cudnn --json "$build/cudnn.json"
+fi
 for stage in 0 1 2; do
   step "benchmark_1_rank_stage_$stage" "$build/1-$stage.json" "$build/bin/benchmark-gpu" --stage $stage \
     --json "$build/1-$stage.json"

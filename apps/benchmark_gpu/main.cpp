@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   TrainingOptions training;
+  CudaOptions cuda;
   int steps = 20;
   std::string json;  ///< file for the result; empty: none
 };
@@ -65,7 +66,7 @@ double bandwidth(RankContext& context) {
 }
 
 void run(const Options& command) {
-  const std::unique_ptr<Backend> backend = make_cuda_backend();
+  const std::unique_ptr<Backend> backend = make_cuda_backend(command.cuda);
   const TrainingOptions& options = command.training;
   const DType dtype = options.engine.parameter_dtype;
   const cuda::Device device = cuda::find_devices().found.front();
@@ -117,12 +118,19 @@ void run(const Options& command) {
   }
   if (!command.json.empty()) {
     const nlohmann::json record = {
-        {"device", device.name},         {"stage", options.engine.stage},
-        {"ranks", options.ranks},        {"batch", options.batch_size},
-        {"block", options.block_length}, {"dtype", name_of(dtype)},
-        {"product_tflops", peak / 1e12}, {"memory_gb_per_s", memory_rate / 1e9},
-        {"step_ms", median * 1e3},       {"tokens_per_s", tokens_per_s},
-        {"fraction_of_peak", fraction},  {"memory_at_peak", bytes}};
+        {"device", device.name},
+        {"stage", options.engine.stage},
+        {"ranks", options.ranks},
+        {"batch", options.batch_size},
+        {"block", options.block_length},
+        {"dtype", name_of(dtype)},
+        {"attention", command.cuda.attention == CudaAttention::kCudnn ? "cudnn" : "flash"},
+        {"product_tflops", peak / 1e12},
+        {"memory_gb_per_s", memory_rate / 1e9},
+        {"step_ms", median * 1e3},
+        {"tokens_per_s", tokens_per_s},
+        {"fraction_of_peak", fraction},
+        {"memory_at_peak", bytes}};
     std::ofstream(command.json) << record.dump(2) << '\n';
   }
 }
@@ -157,6 +165,11 @@ int main(int argc, char** argv) {
   program.add_option("--dtype", training.engine.parameter_dtype, "Of parameters and activations")
       ->transform(CLI::CheckedTransformer(dtypes))
       ->default_str("bf16");
+  const std::map<std::string, CudaAttention> kernels = {{"flash", CudaAttention::kFlash},
+                                                        {"cudnn", CudaAttention::kCudnn}};
+  program.add_option("--attention", options.cuda.attention, "Kernels of attention")
+      ->transform(CLI::CheckedTransformer(kernels))
+      ->default_str("flash");
   program.add_option("--json", options.json, "Write the result to this file as well");
   CLI11_PARSE(program, argc, argv);
   try {

@@ -23,6 +23,12 @@ LocalCommunicator::LocalCommunicator(Rendezvous& group, RankContext& context)
     : CheckedCommunicator(context.rank(), group.size()), group_(group), context_(context) {}
 
 void LocalCommunicator::run(Stream& stream, const Collective& call) {
+  if (size() == 1 && call.divisor == 1.0 && group_.failure().empty()) {
+    // Nothing moves: a device need not be waited for.
+    const Clock::time_point now = Clock::now();
+    record(call, {.begin = now, .all_arrived = now, .end = now}, ledger(), context_.recorder());
+    return;
+  }
   if (&stream != last_stream_) {
     stream.wait(last_verb_);
     last_stream_ = &stream;

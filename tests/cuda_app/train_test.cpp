@@ -139,6 +139,43 @@ TEST_F(CudaApp, WhatOnlyGpusCanIsRefusedOnTheCpu) {
             "with train.precision \"fp32\": cuDNN's attention has bf16 and fp16");
 }
 
+/// What the simulated devices had after each step.
+struct Counts final : RunObserver {
+  void on_step(const StepRecord&) override {
+    allocations.push_back(cuda_sim::num_allocations());
+    host_waits.push_back(cuda_sim::num_host_waits());
+  }
+  std::vector<size_t> allocations;
+  std::vector<size_t> host_waits;
+};
+
+/// Of one rank, so that all of a step is done when it is counted. The waits are the copies of the
+/// batch through pinned memory, and of the control words to the host; more layers and buckets do
+/// not add to them.
+TEST_F(CudaApp, AStepAllocatesNothingAndWaitsForItsResultOnly) {
+  const auto counts_of = [&](const char* layers) {
+    const RunConfig run = config({"launch.ranks=1", "zero.stage=2", "zero.overlap_comm=true",
+                                  "zero.reduce_bucket_size=600", "run.steps=5", "run.eval_every=0",
+                                  std::string("model.n_layer=") + layers});
+    Counts counts;
+    const std::atomic<bool> stop = false;
+    run_training(run, load_training_data(run), counts, stop);
+    return counts;
+  };
+  const Counts one = counts_of("1");
+  const Counts three = counts_of("3");
+  for (const Counts* counts : {&one, &three}) {
+    for (size_t step = 2; step + 1 < counts->allocations.size();
+         ++step) {  // reports are a step late
+      EXPECT_EQ(counts->allocations[step], counts->allocations[1]) << "step " << step + 1;
+      EXPECT_EQ(counts->host_waits[step] - counts->host_waits[step - 1],
+                one.host_waits[2] - one.host_waits[1])
+          << "step " << step + 1;
+    }
+  }
+  EXPECT_LE(one.host_waits[2] - one.host_waits[1], 3);
+}
+
 TEST_F(CudaApp, TimesAreTheDevices) {
   const RunSummary run = train(config({"zero.stage=2"}));
   EXPECT_GT(run.ms.forward, 0.0);

@@ -52,6 +52,7 @@ std::shared_ptr<Mark> Device::record(CUstream_st* stream) {
 }
 
 cudaError_t Device::run_until(const Mark& mark) {
+  host_waits += mark.reached ? 0 : 1;
   const uint32_t others = random.below(3);  // in three: how often another stream gets on
   auto progress = std::chrono::steady_clock::now();
   while (!mark.reached && sticky == cudaSuccess) {
@@ -178,6 +179,12 @@ void check_memory() {
   Device& device = Device::instance();
   const std::lock_guard lock(device.mutex);
   device.memory.check();
+}
+
+size_t num_host_waits() {
+  Device& device = Device::instance();
+  const std::lock_guard lock(device.mutex);
+  return device.host_waits;
 }
 
 size_t num_allocations() {

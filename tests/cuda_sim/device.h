@@ -89,6 +89,7 @@ class Device {
   Random random{0};
   Memory memory;
   int num_devices = 1;
+  size_t host_waits = 0;
   bool peers_reach_each_other = true;
   std::set<std::pair<int, int>> peer_access;  ///< (device, peer) that were enabled
   Fault nccl_fault = Fault::kNone;            ///< of the next collective that all have come to

@@ -38,6 +38,9 @@ void check_memory();
 /// Device allocations that are live.
 size_t num_allocations();
 
+/// How often host threads have waited for work that was not done.
+size_t num_host_waits();
+
 /// --- for launch.h ---
 struct LaunchShape {
   const void* function = nullptr;

@@ -54,6 +54,11 @@ function table(caption, head, rows) {
       element("thead", {}, element("tr", {}, ...head.map((text) => element("th", {}, text)))), body));
 }
 const folded = (title, ...children) => element("details", {}, element("summary", {}, title), ...children);
+function groups(pairs) {
+  const made = new Map();
+  for (const [key, value] of pairs) made.set(key, [...(made.get(key) ?? []), value]);
+  return made;
+}
 const part = (section, name) => document.querySelector(`#${section} .${name}`);
 
 // Vertical lines with names, where phases end: options.plugins.phases = [{at, name}].
@@ -113,8 +118,8 @@ function overview(runs) {
   document.title = subject ? `${subject} – zerolab report` : "zerolab report";
   const sizes = new Set(runs.map((run) => `${number(run.layout.num_params)} parameters on ${number(run.ranks)} ranks, ${number(run.loss.steps)} steps`));
   document.querySelector("#subject").textContent = `${subject || "run"}: ${[...sizes].slice(0, 6).join("; ")}`;
-  part("overview", "notes").replaceChildren(
-    ...runs.flatMap((run) => run.notes.map((note) => element("li", {}, `${run.label}: ${note}`))));
+  const notes = groups(runs.flatMap((run) => run.notes.map((note) => [note, run.label])));
+  part("overview", "notes").replaceChildren(...[...notes].map(([note, labels]) => element("li", {}, `${labels.join(", ")}: ${note}`)));
   const peak = (run) => run.memory.ranks[run.memory.highest]?.total;
   part("overview", "tables").append(table("One line a run; bytes of the fullest rank at its peak.",
     ["run", "memory, bytes", "sent a step, bytes", "ratio to DDP", "tokens/s", "step, ms", "last loss", "against the first run"],
@@ -254,12 +259,7 @@ function strip(kind, begin, end, pieces) {
 }
 
 function layout(runs) {
-  const same = new Map();
-  for (const run of runs) {
-    const key = `${run.layout.hash} ${run.ranks}`;
-    same.set(key, [...(same.get(key) ?? []), run]);
-  }
-  for (const sharing of same.values()) {
+  for (const sharing of groups(runs.map((run) => [`${run.layout.hash} ${run.ranks}`, run])).values()) {
     const { buckets, num_params, padding, num_buckets, num_parameters, listed_parameters } = sharing[0].layout;
     const title = sharing.map((run) => run.label).join(", ");
     const figure = element("div", {}, element("h3", {}, title),
