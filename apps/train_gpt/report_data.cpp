@@ -356,7 +356,6 @@ json run_data(const LoggedRun& run, const std::string& label, const LoggedRun& f
           {"source", run.source},
           {"stage", setting(run, "zero.stage")},
           {"ranks", ranks_of(run)},
-          {"ended", run.summary.is_object()},
           {"notes", notes_of(run)},
           {"memory", memory_of(run)},
           {"timelines", timelines_of(run)},
