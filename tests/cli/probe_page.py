@@ -69,7 +69,11 @@ class Browser:
         self.address = f"http://127.0.0.1:{port}/session"
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
         wanted = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}
-        self.address += "/" + self.post("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        try:
+            self.address += "/" + self.post("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        except BaseException:
+            self.driver.kill()
+            raise
 
     def request(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
