@@ -1,5 +1,7 @@
 #include "zero/gradient_reducer.h"
 
+#include <fmt/core.h>
+
 #include "framework/core/backend.h"
 
 namespace zerolab::zero {
@@ -22,13 +24,17 @@ GradientReducer::GradientReducer(RankContext& context, Communicator& communicato
 }
 
 void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
+  context_.ledger().sample(fmt::format("bucket {} filled", index));
   if (local_statistics_.defined()) {
     context_.backend().gradient_statistics(context_.compute(), memory, options_.alignment,
                                            layout_.buckets()[index].offset, local_statistics_);
   }
   if (!options_.overlap_comm) {
-    const ScopedSpan span = context_.span(SpanKind::kCommExposed, "reduce", index);
-    run(context_.compute(), index, memory, add_to_home);
+    {
+      const ScopedSpan span = context_.span(SpanKind::kCommExposed, "reduce", index);
+      run(context_.compute(), index, memory, add_to_home);
+    }
+    give_back(index, std::move(memory));
     return;
   }
   Stream& stream = context_.communication();
@@ -71,10 +77,16 @@ void GradientReducer::run(Stream& stream, int index, const Tensor& memory, bool 
 
 void GradientReducer::retire(int keep) {
   while (static_cast<int>(in_flight_.size()) > keep) {
-    const InFlight oldest = std::move(in_flight_.front());
+    InFlight oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
     context_.wait_for_communication(oldest.done, "reduce", oldest.bucket);
+    give_back(oldest.bucket, std::move(oldest.memory));
   }
+}
+
+void GradientReducer::give_back(int bucket, Tensor memory) {
+  memory = Tensor();
+  context_.ledger().sample(fmt::format("bucket {} reduced", bucket));
 }
 
 }  // namespace zerolab::zero

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <vector>
 
 #include "apps/train_gpt/config.h"
@@ -21,9 +22,14 @@ int train_command(const RunConfig& config, const std::atomic<bool>& stop);
 
 /// `train-gpt compare`: a run under each of `configs`, which are variants of `config`
 /// (compare_variants.h); prints one table and writes it as <out_dir>/<name>/compare.json of
-/// `config`.
+/// `config`, and the runs' report beside it.
 int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop);
+
+/// `train-gpt report`: writes what the logs of `runs` (folders or metrics.jsonl) say as one HTML
+/// file, and prints its path.
+void write_report(const std::vector<std::filesystem::path>& runs,
+                  const std::filesystem::path& page);
 
 /// `train-gpt devices`: prints what `launch.device` can name on this machine.
 void devices_command();

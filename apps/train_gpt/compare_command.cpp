@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/compare_report.h"
@@ -7,6 +9,14 @@
 #include "framework/core/error.h"
 
 namespace zerolab::app {
+namespace {
+
+std::filesystem::path run_folder(const RunConfig& config) {
+  return std::filesystem::path(config.run.out_dir) / config.run.name;
+}
+
+}  // namespace
+
 int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
                     const std::atomic<bool>& stop) {
   if (!config.zero.schedule.empty()) {
@@ -35,8 +45,13 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
     fmt::print("{}\n", link);
   }
   fmt::print("{}{}", comparison_table(config, runs), reduction_lesson(runs));
-  write_json_file(std::filesystem::path(config.run.out_dir) / config.run.name / "compare.json",
-                  comparison_json(config, runs));
+  const std::filesystem::path folder = run_folder(config);
+  write_json_file(folder / "compare.json", comparison_json(config, runs));
+  if (config.log.metrics) {
+    std::vector<std::filesystem::path> folders;
+    std::ranges::transform(configs, std::back_inserter(folders), run_folder);
+    write_report(folders, folder / "report.html");
+  }
   return 0;
 }
 

@@ -15,14 +15,11 @@
 namespace zerolab::app {
 namespace {
 
-/// The largest |a - b| / |b| of the runs' losses; 0 exactly when all are the same bits.
+/// The largest `loss_difference`; infinite where one run has more steps.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = a.size() == b.size() ? 0.0 : std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::bit_cast<uint64_t>(a[i]) != std::bit_cast<uint64_t>(b[i])) {
-      largest = std::max({largest, std::abs(a[i] - b[i]) / std::abs(b[i]),
-                          std::numeric_limits<double>::denorm_min()});
-    }
+    largest = std::max(largest, loss_difference(a[i], b[i]));
   }
   return largest;
 }
@@ -193,6 +190,15 @@ void loss_rows(Table& table, const std::vector<Compared>& runs) {
 }
 
 }  // namespace
+
+double loss_difference(double a, double b) {
+  if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) {
+    return 0.0;
+  }
+  const double relative = std::abs(a - b) / std::abs(b);
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity()
+                              : std::max(relative, std::numeric_limits<double>::denorm_min());
+}
 
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs) {
   const bool modelled = !modelled_link_json(config.comm).is_null();

@@ -112,6 +112,7 @@ struct LogSection {
   std::string console = "auto";
   bool trace = false;
   bool dashboard = false;
+  double peak_tflops = 0.0;
 };
 
 struct CommSection {

@@ -280,6 +280,11 @@ std::vector<Entry> make_table() {
       .one_of({"auto", "plain", "off"});
   log.key<&LogSection::trace>("trace", "Write a trace of all spans of all ranks.").not_built();
   log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
+  log.key<&LogSection::peak_tflops>(
+         "peak_tflops",
+         "Most that all ranks' processors together can multiply, in 10^12 operations a second, for "
+         "the report's MFU; 0: not known, and MFU is left out.")
+      .in(at_least(0));
 
   const Section<&RunConfig::comm> comm(table, "comm");
   comm.key<&CommSection::timeout_s>(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "apps/train_gpt/commands.h"
@@ -126,6 +127,12 @@ int main(int argc, char** argv) {
       ->excludes("--model")
       ->excludes(map)
       ->excludes(json);
+  CLI::App* report = program.add_subcommand(
+      "report", "Show what runs have logged as one HTML page, which works offline");
+  std::vector<std::filesystem::path> runs;
+  report->add_option("RUN", runs, "Folders of runs, or their metrics.jsonl")->required();
+  std::filesystem::path page = "report.html";
+  report->add_option("-o,--output", page, "The page")->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -144,6 +151,10 @@ int main(int argc, char** argv) {
       overrides.insert(overrides.end(), settings.begin(), settings.end());
       return check ? app::plan_check_command(app::load_config(file, overrides), planning)
                    : app::plan_command(app::plan_configs(file, overrides, models), planning);
+    }
+    if (*report) {
+      app::write_report(runs, page);
+      return 0;
     }
     const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);

@@ -6,8 +6,12 @@
 #include <numeric>
 #include <thread>
 
+#include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/modelled_link.h"
+#include "apps/train_gpt/progress.h"
 #include "apps/train_gpt/version.h"
+#include "framework/cuda/device.h"
+#include "framework/onednn/backend.h"
 
 namespace zerolab::app {
 namespace {
@@ -95,16 +99,32 @@ std::string processor() {
   return "unknown";
 }
 
+nlohmann::json machine_json(const RunConfig& config) {
+  nlohmann::json devices = nlohmann::json::array();
+  if (config.launch.device == "cuda") {
+    for (const cuda::Device& device : cuda::find_devices().found) {
+      devices.push_back(fmt::format("{}, compute capability {}.{}, {}", device.name, device.major,
+                                    device.minor, format_bytes(device.memory)));
+    }
+  }
+  nlohmann::json json = {{"processor", processor()},
+                         {"cores", std::thread::hardware_concurrency()},
+                         {"memory", total_memory()},
+                         {"devices", devices},
+                         {"compiler", __VERSION__}};
+  if (onednn_is_available()) {
+    json["onednn"] = onednn_version();
+  }
+  return json;
+}
+
 }  // namespace
 
 nlohmann::json config_record(const RunConfig& config) {
   return {{"event", "config"},
           {"version", kVersion},
           {"source", config.source},
-          {"machine",
-           {{"processor", processor()},
-            {"cores", std::thread::hardware_concurrency()},
-            {"compiler", __VERSION__}}},
+          {"machine", machine_json(config)},
           {"modelled_link", modelled_link_json(config.comm)},
           {"config", to_json(config)}};
 }
@@ -121,13 +141,62 @@ nlohmann::json layout_record(const RunInfo& info) {
           {"buckets", info.num_buckets},
           {"communicator", info.communicator},
           {"reduce_bucket_size", info.options.reduce_bucket_size},
-          {"hash", fmt::format("{:016x}", info.layout_hash)},
+          {"hash", fmt::format("{:016x}", info.layout->hash())},
           {"vocab_size", info.vocab_size},
           {"state_bytes", state},
           {"bytes_sent_per_step",
            {{"formula", info.communication.formula},
             {"gradients", info.communication.gradients},
             {"parameters", info.communication.parameters}}}};
+}
+
+nlohmann::json map_record(const zero::Layout& layout) {
+  constexpr size_t kShown = 2000;
+  nlohmann::json parameters = nlohmann::json::array();
+  nlohmann::json slices = nlohmann::json::array();
+  size_t num_slices = 0;
+  for (size_t index = 0; index < layout.buckets().size(); ++index) {
+    const zero::Bucket& bucket = layout.buckets()[index];
+    for (const int parameter : bucket.parameters) {
+      if (parameters.size() < kShown) {
+        const zero::ParameterRange& range = layout.ranges()[parameter];
+        parameters.push_back({{"name", layout.parameters()[parameter].name},
+                              {"bucket", index},
+                              {"offset", range.offset},
+                              {"numel", range.numel}});
+      }
+    }
+    num_slices += bucket.slices.size();
+    for (const zero::Slice& slice : bucket.slices) {
+      if (slices.size() < kShown) {
+        slices.push_back({{"owner", slice.owner},
+                          {"bucket", index},
+                          {"offset", bucket.offset + slice.bucket_offset},
+                          {"numel", slice.numel}});
+      }
+    }
+  }
+  return {{"event", "map"},
+          {"flat_numel", layout.flat_numel()},
+          {"num_parameters", layout.parameters().size()},
+          {"parameters", parameters},
+          {"num_slices", num_slices},
+          {"slices", slices}};
+}
+
+nlohmann::json timeline_record(const StepRecord& record) {
+  nlohmann::json samples = nlohmann::json::array();
+  for (const MemoryLedger::Sample& sample : record.timeline) {
+    const auto since_begin = sample.time - record.timeline.front().time;
+    samples.push_back({{"phase", sample.phase},
+                       {"ms", std::chrono::duration<double, std::milli>(since_begin).count()},
+                       {"bytes", bytes_json(sample.current)}});
+  }
+  return {{"event", "timeline"},
+          {"step", record.step},
+          {"stage", record.stage},
+          {"rank", 0},
+          {"samples", samples}};
 }
 
 nlohmann::json step_record(const StepRecord& record) {

@@ -14,7 +14,11 @@ nlohmann::json times_json(const StepTimes& ms);
 /// The lines of metrics.jsonl (docs/metrics.md): one function an event.
 nlohmann::json config_record(const RunConfig& config);
 nlohmann::json layout_record(const RunInfo& info);
+/// Who owns what: its first parameters and slices, so that a line stays bounded.
+nlohmann::json map_record(const zero::Layout& layout);
 nlohmann::json step_record(const StepRecord& record);
+/// Memory of rank 0 in the course of a step.
+nlohmann::json timeline_record(const StepRecord& record);
 /// A step whose gradients were not finite.
 nlohmann::json skip_record(const StepRecord& record);
 nlohmann::json stage_record(const StageRecord& record);

@@ -123,6 +123,7 @@ Tensor RankTrainer::to_device(const std::vector<int32_t>& values, int64_t rows) 
 zero::StepResult RankTrainer::step(int64_t step, bool stop) {
   context_.ledger().reset_peaks();
   context_.ledger().clear_timeline();
+  context_.ledger().sample("begin");
   const int64_t rows = config_.train.micro_batch_size;
   const int64_t micro_batches = config_.train.gradient_accumulation_steps;
   for (int64_t m = 0; m < micro_batches; ++m) {

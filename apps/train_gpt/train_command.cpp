@@ -33,6 +33,7 @@ class Logging final : public RunObserver {
   void on_start(const RunInfo& info) override {
     write(config_record(config_));
     write(layout_record(info));
+    write(map_record(*info.layout));
     progress_.note(fmt::format("{} ({}): {} parameters + {} padding in {} buckets, {} ranks",
                                zero::name_of_stage(info.options.stage),
                                name_of(info.options.reduction()), info.num_params, info.padding,
@@ -45,6 +46,9 @@ class Logging final : public RunObserver {
 
   void on_step(const StepRecord& record) override {
     write(step_record(record));
+    if (!record.timeline.empty()) {
+      write(timeline_record(record));
+    }
     if (record.result.skipped.has_value()) {
       write(skip_record(record));
       note_skip(record);

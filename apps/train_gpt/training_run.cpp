@@ -34,8 +34,7 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
           .num_params = layout.num_params(),
           .padding = layout.padding(),
           .num_buckets = static_cast<int64_t>(layout.buckets().size()),
-          .layout = layout.to_string(),
-          .layout_hash = layout.hash(),
+          .layout = std::make_shared<const zero::Layout>(layout),
           .state = zero::state_bytes(layout, engine.options(),
                                      static_cast<int>(engine.optimizer().states().size())),
           .communication = mean_communication_bytes(layout, engine.options())};
@@ -54,10 +53,13 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   }
   communicator.ledger().reset();
   context.recorder().take();
+  // The first step under a stage has what is done only once; the second is as all others.
+  int64_t last_with_timeline = 2;
   for (int64_t step = 1; step <= config.run.steps; ++step) {
     if (const StageSwitch* change = switch_before(config, step)) {
       switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
       context.recorder().take();  // no step's
+      last_with_timeline = step + 1;
     }
     const Clock::time_point begin = Clock::now();
     StepRecord record;
@@ -69,6 +71,10 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     if (reports) {
       record.ms = times_of(context.recorder().take(), step_ms);
       const zero::Engine& engine = trainer.engine();
+      record.stage = engine.options().stage;
+      if (step <= last_with_timeline) {
+        record.timeline = context.ledger().timeline();
+      }
       record.excess_buffers = engine.buckets().excess_buffers();
       if (record.excess_buffers > 0) {
         record.excess_parameter =

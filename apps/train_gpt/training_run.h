@@ -45,6 +45,9 @@ struct StepRecord {
   /// step may end in the next.
   std::vector<CommunicationEntries> communication;  ///< by rank
   std::vector<MemoryLedger::Snapshot> memory;       ///< by rank; peaks within the step
+  int stage = 0;
+  /// Of rank 0, in the first two steps under each stage only; else empty.
+  std::vector<MemoryLedger::Sample> timeline;
   /// Bucket buffers of rank 0 beyond the two that ZeRO-2 plans with, since the start, and the
   /// parameter that caused the last.
   int excess_buffers = 0;
@@ -82,8 +85,7 @@ struct RunInfo {
   int64_t num_params = 0;
   int64_t padding = 0;  ///< elements of the flat buffer
   int64_t num_buckets = 0;
-  std::string layout;  ///< as text
-  uint64_t layout_hash = 0;
+  std::shared_ptr<const zero::Layout> layout;
   std::vector<zero::StateBytes> state;
   zero::CommunicationBytes communication;  ///< a step, mean over the ranks: always whole bytes
 };

@@ -66,7 +66,9 @@ void MemoryLedger::reset_peaks() {
 
 void MemoryLedger::sample(std::string_view phase) {
   const std::lock_guard lock(mutex_);
-  timeline_.push_back({std::string(phase), bytes_.current});
+  if (timeline_.size() < kMaxSamples) {
+    timeline_.push_back({std::string(phase), bytes_.current, std::chrono::steady_clock::now()});
+  }
 }
 
 void MemoryLedger::clear_timeline() {

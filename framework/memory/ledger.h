@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -49,11 +50,14 @@ class MemoryLedger {
       return at_total_peak[static_cast<int>(category)];
     }
   };
-  /// One point of the timeline: what each category held when `phase` ended.
+  /// One point of the timeline: what each category held when `phase` ended, by the host's clock.
   struct Sample {
     std::string phase;
-    CategoryBytes current;
+    CategoryBytes current = {};
+    std::chrono::steady_clock::time_point time = {};
   };
+  /// Of the timeline, which must not grow with the model: what comes after them is left out.
+  static constexpr size_t kMaxSamples = 4096;
 
   /// `limit` in bytes; 0: none.
   explicit MemoryLedger(int64_t limit = 0) : limit_(limit) {}
@@ -66,7 +70,8 @@ class MemoryLedger {
   Snapshot snapshot() const;
   /// Peaks start again from what is held now.
   void reset_peaks();
-  /// Adds a point to the timeline, which `clear_timeline` empties (the engine does so once a step).
+  /// Adds a point to the timeline, which `clear_timeline` empties (the training loop does so once a
+  /// step).
   void sample(std::string_view phase);
   void clear_timeline();
   std::vector<Sample> timeline() const;

@@ -7,6 +7,11 @@ namespace zerolab {
 
 bool onednn_is_available() { return true; }
 
+std::string onednn_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
+}
+
 std::unique_ptr<Backend> make_onednn_backend() { return std::make_unique<OnednnBackend>(); }
 
 void OnednnBackend::bind_thread(int /*rank*/, int threads) const { omp_set_num_threads(threads); }

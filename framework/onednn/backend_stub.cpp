@@ -5,6 +5,8 @@ namespace zerolab {
 
 bool onednn_is_available() { return false; }
 
+std::string onednn_version() { return ""; }
+
 std::unique_ptr<Backend> make_onednn_backend() {
   fail("onednn",
        "this program was built without oneDNN; use launch.backend = \"plain\", or build with "

@@ -41,9 +41,9 @@ TEST(Train, LogsTheWholeRun) {
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
   const std::vector<json> log = run.log();
-  EXPECT_EQ(events_of(log),
-            (std::vector<std::string>{"config", "layout", "step", "step", "step", "eval", "step",
-                                      "step", "step", "eval", "summary"}));
+  EXPECT_EQ(events_of(log), (std::vector<std::string>{"config", "layout", "map", "step", "timeline",
+                                                      "step", "timeline", "step", "eval", "step",
+                                                      "step", "step", "eval", "summary"}));
   const json& config = log.front().at("config");
   EXPECT_EQ(config.at("run.steps"), 6);
   EXPECT_EQ(config.at("zero.stage"), 0);

@@ -65,6 +65,10 @@ TEST(MemoryLedger, TimelineHoldsSamplesUntilCleared) {
   EXPECT_EQ(timeline[0].current[static_cast<int>(Category::kActivations)], 16);
   rank.context.ledger().clear_timeline();
   EXPECT_TRUE(rank.context.ledger().timeline().empty());
+  for (size_t i = 0; i < MemoryLedger::kMaxSamples + 5; ++i) {
+    rank.context.ledger().sample("bucket");
+  }
+  EXPECT_EQ(rank.context.ledger().timeline().size(), MemoryLedger::kMaxSamples);
 }
 
 TEST(Allocator, BlocksAreAlignedAndPoisoned) {
