@@ -9,6 +9,7 @@
 
 #include "framework/core/dtype.h"
 #include "framework/core/shape.h"
+#include "framework/core/stream.h"
 
 namespace zerolab {
 
@@ -49,10 +50,12 @@ class MemoryLedger {
       return at_total_peak[static_cast<int>(category)];
     }
   };
-  /// One point of the timeline: what each category held when `phase` ended.
+  /// One point of the timeline: what each category held when `phase` ended, or, where `phase` is
+  /// empty, after one of the changes that `follow` asks for.
   struct Sample {
     std::string phase;
     CategoryBytes current;
+    Clock::time_point time;
   };
 
   /// `limit` in bytes; 0: none.
@@ -69,14 +72,19 @@ class MemoryLedger {
   /// Adds a point to the timeline, which `clear_timeline` empties (the engine does so once a step).
   void sample(std::string_view phase);
   void clear_timeline();
+  /// Whether each change of bytes adds a point too.
+  void follow(bool changes);
   std::vector<Sample> timeline() const;
   /// A table of category, bytes now, bytes at peak.
   std::string to_string() const;
 
  private:
+  void changed();
+
   const int64_t limit_;
   mutable std::mutex mutex_;
   Snapshot bytes_;
+  bool follows_ = false;
   std::vector<Sample> timeline_;
 };
 
