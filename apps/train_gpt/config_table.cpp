@@ -286,7 +286,7 @@ std::vector<Entry> make_table() {
   log.key<&LogSection::trace_first_step>(
          "trace_first_step", "First step of the trace; the run's first is not like the others.")
       .in(at_least(1));
-  log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 1000));
+  log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 100));
   log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
 
   const Section<&RunConfig::comm> comm(table, "comm");

@@ -246,13 +246,14 @@ Trace::Trace(const RunConfig& config)
 
 void Trace::add(int rank, int64_t step, const std::vector<Span>& spans,
                 const std::vector<MemoryLedger::Sample>& timeline) {
-  if (!covers(step) && !covers(step - 1)) {
+  Rank& own = ranks_[rank];
+  if (own.complete || (!covers(step) && !covers(step - 1))) {
     return;
   }
-  Rank& own = ranks_[rank];
+  own.complete = !covers(step);
   std::vector<Span> of_step = spans;
   const std::vector<Span> late = take_late(of_step);
-  if (step != first_step_) {
+  if (!own.spans.empty()) {
     own.spans.insert(own.spans.end(), late.begin(), late.end());
   }
   if (covers(step)) {

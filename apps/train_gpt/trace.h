@@ -22,9 +22,9 @@ class Trace {
   bool covers(int64_t step) const { return first_step_ <= step && step <= last_step_; }
   int64_t last_step() const { return last_step_; }
 
-  /// What has been taken from the rank's recorder and its ledger's timeline since, in or after
-  /// `step`. Of the first step after the window only that is kept which the last one began, and of
-  /// the window's first all but that. Points of the timeline that were added before are passed
+  /// What has been taken from the rank's recorder and its ledger's timeline, in or after `step`.
+  /// The first spans lose what the step before the window began; those that come first after the
+  /// window are kept only if its last step began them. Known points of the timeline are passed
   /// over.
   void add(int rank, int64_t step, const std::vector<Span>& spans,
            const std::vector<MemoryLedger::Sample>& timeline);
@@ -36,6 +36,7 @@ class Trace {
   struct Rank {
     std::vector<Span> spans;
     std::vector<MemoryLedger::Sample> memory;
+    bool complete = false;
   };
 
   const nlohmann::json about_;  ///< of the run

@@ -2,13 +2,11 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <set>
 #include <thread>
 
+#include "tests/apps/trace_file.h"
 #include "tests/cli/program.h"
 
 namespace zerolab::test {
@@ -18,130 +16,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kRanks = 2;
-constexpr int kCompute = 1;
-constexpr int kCommunication = 2;
-
-struct Slice {
-  std::string name;
-  int64_t begin = 0;  ///< ns
-  int64_t end = 0;
-  std::vector<std::string> inside;  ///< the slices around it, the outermost first
-  json args;
-
-  bool lies_in(const std::string& name) const {
-    return std::ranges::find(inside, name) != inside.end();
-  }
-};
-
-int64_t nanoseconds(const json& microseconds) {
-  return std::llround(microseconds.get<double>() * 1e3);
-}
-
-/// trace.json, read by what the format says.
-class TraceFile {
- public:
-  explicit TraceFile(const std::string& path) {
-    const json file = json::parse(read_file(path));
-    about = file.at("otherData");
-    for (const json& event : file.at("traceEvents")) {
-      const int rank = event.at("pid");
-      const std::string phase = event.at("ph");
-      if (phase == "X") {
-        add_slice(event);
-      } else if (phase == "C") {
-        counters[rank][event.at("name")].emplace_back(nanoseconds(event.at("ts")),
-                                                      event.at("args").at("bytes"));
-      } else if (phase == "s") {
-        EXPECT_TRUE(starts.emplace(event.at("id"), event).second) << event;
-      } else if (phase == "f") {
-        EXPECT_EQ(event.at("bp"), "e") << event;
-        EXPECT_TRUE(ends.emplace(event.at("id"), event).second) << event;
-      } else {
-        EXPECT_EQ(phase, "M") << event;
-        if (event.at("name") == "process_name") {
-          processes[rank] = event.at("args").at("name");
-        } else if (event.at("name") == "thread_name") {
-          threads[rank].push_back(event.at("args").at("name"));
-        }
-      }
-    }
-  }
-
-  const std::vector<Slice>& track(int rank, int track) const { return tracks_.at({rank, track}); }
-  std::vector<Slice> named(int rank, int track, const std::string& name) const {
-    std::vector<Slice> found;
-    for (const Slice& slice : this->track(rank, track)) {
-      if (slice.name == name) {
-        found.push_back(slice);
-      }
-    }
-    return found;
-  }
-  std::vector<std::string> names(int rank, int track) const {
-    std::vector<std::string> names;
-    for (const Slice& slice : this->track(rank, track)) {
-      names.push_back(slice.name);
-    }
-    return names;
-  }
-  std::vector<Slice> collectives(int rank, const std::string& purpose) const {
-    std::vector<Slice> found;
-    for (const Slice& slice : track(rank, kCommunication)) {
-      if (slice.args.value("purpose", "") == purpose) {
-        found.push_back(slice);
-      }
-    }
-    return found;
-  }
-  /// The innermost slice of a track at a time; of several that end there, the one that begins.
-  std::optional<Slice> at(int rank, int track, int64_t time) const {
-    std::optional<Slice> found;
-    for (const Slice& slice : this->track(rank, track)) {
-      if (slice.begin <= time && time <= slice.end &&
-          (!found.has_value() || slice.begin > found->begin ||
-           slice.inside.size() > found->inside.size())) {
-        found = slice;
-      }
-    }
-    return found;
-  }
-
-  json about;
-  std::map<int, std::string> processes;
-  std::map<int, std::vector<std::string>> threads;
-  std::map<int, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>> counters;
-  std::map<int64_t, json> starts;
-  std::map<int64_t, json> ends;
-
- private:
-  /// Slices of a track come in order of time, and lie within each other or apart.
-  void add_slice(const json& event) {
-    std::vector<Slice>& track = tracks_[{event.at("pid"), event.at("tid")}];
-    Slice slice = {.name = event.at("name"),
-                   .begin = nanoseconds(event.at("ts")),
-                   .end = nanoseconds(event.at("ts")) + nanoseconds(event.at("dur")),
-                   .inside = {},
-                   .args = event.at("args")};
-    EXPECT_GE(slice.begin, 0) << event;
-    EXPECT_GE(slice.end, slice.begin) << event;
-    std::vector<Slice>& open = open_[{event.at("pid"), event.at("tid")}];
-    if (!track.empty()) {
-      EXPECT_GE(slice.begin, track.back().begin) << event;
-    }
-    while (!open.empty() && open.back().end <= slice.begin) {
-      open.pop_back();
-    }
-    for (const Slice& around : open) {
-      EXPECT_LE(slice.end, around.end) << event << " crosses the end of " << around.name;
-      slice.inside.push_back(around.name);
-    }
-    track.push_back(slice);
-    open.push_back(slice);
-  }
-
-  std::map<std::pair<int, int>, std::vector<Slice>> tracks_;
-  std::map<std::pair<int, int>, std::vector<Slice>> open_;
-};
 
 class TracedRun : public SmallRun {
  public:
@@ -249,7 +123,7 @@ TEST(Trace, CountersAreTheLogsAtStepEnds) {
   const std::vector<json> steps = of_event(run.log(), "step");
   for (int rank = 0; rank < kRanks; ++rank) {
     for (int step = 2; step <= 4; ++step) {
-      const int64_t end = trace.named(rank, 0, "step " + std::to_string(step)).at(0).end;
+      const int64_t end = trace.named(rank, kSteps, "step " + std::to_string(step)).at(0).end;
       for (const auto& [category, bytes] : steps[step - 1].at("memory").at(rank).items()) {
         int64_t value = 0;
         for (const auto& [time, counted] : trace.counters.at(rank).at("memory " + category)) {
@@ -351,21 +225,26 @@ TEST(Trace, ShowsOverlapOnASlowLinkAndNoneWithoutIt) {
 
 TEST(Trace, HoldsTheWindowAndNoMore) {
   const TracedRun run;
-  for (const auto& [first, count, last] : {std::tuple(3, 2, 4), {5, 7, 6}}) {
-    const TraceFile trace = run.trace({"zero.stage=1", "zero.overlap_comm=true", "run.eval_every=0",
-                                       "log.trace_first_step=" + std::to_string(first),
-                                       "log.trace_steps=" + std::to_string(count)});
-    const int64_t steps = last - first + 1;
+  struct Window {
+    int first, steps, last, eval_every;
+  };
+  for (const Window& window : {Window{3, 2, 4, 0}, Window{5, 7, 6, 0}, Window{2, 1, 2, 1}}) {
+    const TraceFile trace = run.trace({"zero.stage=1", "zero.overlap_comm=true",
+                                       "run.eval_every=" + std::to_string(window.eval_every),
+                                       "log.trace_first_step=" + std::to_string(window.first),
+                                       "log.trace_steps=" + std::to_string(window.steps)});
     std::vector<std::string> names;
-    for (int step = first; step <= last; ++step) {
+    for (int step = window.first; step <= window.last; ++step) {
       names.push_back("step " + std::to_string(step));
     }
-    const int64_t buckets = of_event(run.log(), "layout").front().at("buckets");
+    const size_t count = names.size();
+    const size_t buckets = of_event(run.log(), "layout").front().at("buckets");
     for (int rank = 0; rank < kRanks; ++rank) {
-      EXPECT_EQ(trace.names(rank, 0), names);
-      EXPECT_EQ(trace.named(rank, kCompute, "forward").size(), steps);
-      EXPECT_EQ(trace.collectives(rank, "gradient").size(), buckets * steps);
-      EXPECT_EQ(trace.collectives(rank, "parameter").size(), buckets * steps);
+      EXPECT_EQ(trace.names(rank, kSteps), names);
+      EXPECT_EQ(trace.named(rank, kCompute, "forward").size(), count);
+      EXPECT_EQ(trace.collectives(rank, "gradient").size(), buckets * count);
+      EXPECT_EQ(trace.collectives(rank, "parameter").size(), buckets * count);
+      EXPECT_EQ(trace.named(rank, kCompute, "evaluation").size(), window.eval_every * count);
     }
   }
 }
@@ -378,23 +257,24 @@ TEST(Trace, IsWrittenWhenItsWindowEnds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   ASSERT_TRUE(program->is_running());
-  EXPECT_EQ(TraceFile(path).names(1, 0), (std::vector<std::string>{"step 2", "step 3", "step 4"}));
+  EXPECT_EQ(TraceFile(path).names(1, kSteps),
+            (std::vector<std::string>{"step 2", "step 3", "step 4"}));
 }
 
 TEST(Trace, IsWrittenWhenTheRunEndsBefore) {
   const TracedRun run;
   const std::string path = run.folder().path("runs/small/trace.json");
   const Ended failed = run.run(
-      "train", {"log.trace=true", "log.trace_steps=1000", "run.steps=1000", "optimizer.lr=1e30",
+      "train", {"log.trace=true", "log.trace_steps=100", "run.steps=1000", "optimizer.lr=1e30",
                 "optimizer.gradient_clipping=0", "train.max_skipped_steps=2"});
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.err.find("steps in a row"), std::string::npos) << failed.err;
-  const std::vector<std::string> steps = TraceFile(path).names(0, 0);
+  const std::vector<std::string> steps = TraceFile(path).names(0, kSteps);
   EXPECT_EQ(steps.size(), of_event(run.log(), "step").size() - 1);
   EXPECT_EQ(steps.front(), "step 2");
 
   const auto program =
-      run.start("train", {"run.name=stopped", "log.trace=true", "log.trace_steps=1000",
+      run.start("train", {"run.name=stopped", "log.trace=true", "log.trace_steps=100",
                           "log.trace_first_step=99000", "run.steps=100000"});
   while (program->is_running() && run.log("runs/stopped/metrics.jsonl").size() < 5) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
