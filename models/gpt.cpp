@@ -46,7 +46,8 @@ void GptConfig::check() const {
 }
 
 GptBlock::GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t layer)
-    : config_(config),
+    : Module(scope),
+      config_(config),
       layer_(layer),
       ln_1_(scope.child("ln_1"), config.n_embd, config.bias),
       attention_(scope.child("attn.c_attn"), config.n_embd, 3 * config.n_embd, config.bias,
@@ -66,24 +67,28 @@ GptBlock::GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t laye
 }
 
 Tensor GptBlock::attend(const Tensor& x, const ForwardOptions& options) const {
+  const ModuleScope running(x.context(), name(), "attn");
   const Tensor attended =
       attention_projection_.forward(ops::causal_attention(attention_.forward(x), config_.n_head));
   return dropout(attended, config_, options, 1 + 2 * layer_);
 }
 
 Tensor GptBlock::mix(const Tensor& x, const ForwardOptions& options) const {
+  const ModuleScope running(x.context(), name(), "mlp");
   const Tensor mixed = mlp_projection_.forward(mlp_.forward_gelu(x));
   return dropout(mixed, config_, options, 2 + 2 * layer_);
 }
 
 ops::NormalizedSum GptBlock::forward(const ops::NormalizedSum& in, const nn::LayerNorm& next_norm,
                                      const ForwardOptions& options) const {
+  const ModuleScope running(in.sum.context(), name());
   const auto middle = ln_2_.forward_sum(in.sum, attend(in.normalized, options));
   return next_norm.forward_sum(middle.sum, mix(middle.normalized, options));
 }
 
 Gpt::Gpt(const nn::Scope& scope, const GptConfig& config)
-    : config_((config.check(), config)),
+    : Module(scope),
+      config_((config.check(), config)),
       wte_(scope.child("wte"), config.vocab_size, config.n_embd, kStddev, config.tie_weights),
       wpe_(scope.child("wpe"), config.block_size, config.n_embd, kStddev),
       ln_f_(scope.child("ln_f"), config.n_embd, config.bias) {
@@ -125,12 +130,15 @@ Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
     x = blocks_[layer]->forward(x, norm_before(layer + 1), options);
   }
   x.sum = Tensor();  // the logits are large enough
+  const ModuleScope running(context, "lm_head");
   const CategoryScope category(context, Category::kLogits);
   return ops::linear(x.normalized, head_->tensor(), Tensor(), WeightLayout::kOutIn);
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const {
-  return ops::cross_entropy(forward(tokens, options), targets);
+  const Tensor logits = forward(tokens, options);
+  const ModuleScope running(logits.context(), "loss");
+  return ops::cross_entropy(logits, targets);
 }
 
 }  // namespace zerolab

@@ -8,7 +8,7 @@
 
 namespace zerolab {
 
-Mlp::Mlp(const nn::Scope& scope, const std::vector<int64_t>& sizes) {
+Mlp::Mlp(const nn::Scope& scope, const std::vector<int64_t>& sizes) : Module(scope) {
   require(sizes.size() >= 2 && *std::min_element(sizes.begin(), sizes.end()) > 0, "mlp",
           "wrong layer sizes; got {} of them, expected at least two, all positive", sizes.size());
   for (size_t i = 0; i + 1 < sizes.size(); ++i) {

@@ -29,6 +29,7 @@ void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
     context_.backend().gradient_statistics(context_.compute(), memory, options_.alignment,
                                            layout_.buckets()[index].offset, local_statistics_);
   }
+  context_.mark(SpanKind::kRelease, "release", index);
   if (!options_.overlap_comm) {
     {
       const ScopedSpan span = context_.span(SpanKind::kCommExposed, "reduce", index);

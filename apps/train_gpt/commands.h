@@ -13,7 +13,8 @@ namespace zerolab::app {
 /// anything is written. Returns the predicted bytes of rank 0 by category.
 MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size);
 
-/// One run with its log and its progress on `stdout`; the summary line ends both.
+/// One run with its log and its progress on `stdout`; the summary line ends both. A trace that
+/// could not be written is told on `stderr`; it fails the command, but harms no run.
 RunSummary run_logged(const RunConfig& config, const TrainingData& data,
                       const std::atomic<bool>& stop);
 

@@ -26,14 +26,16 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
   }
   const TrainingData data = load_training_data(config);
   std::vector<Compared> runs;
+  int status = 0;
   for (const RunConfig& one : configs) {
-    runs.push_back({{}, require_fits(one, data.vocab_size)});
+    runs.emplace_back().predicted = require_fits(one, data.vocab_size);
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     runs[i].summary = run_logged(configs[i], data, stop);
+    status = runs[i].summary.trace_error.empty() ? status : 1;
     if (runs[i].summary.stopped) {
       fmt::print("stopped on request: no comparison\n");
-      return 0;
+      return status;
     }
   }
 
@@ -52,7 +54,7 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
     std::ranges::transform(configs, std::back_inserter(folders), run_folder);
     write_report(folders, folder / "report.html");
   }
-  return 0;
+  return status;
 }
 
 }  // namespace zerolab::app

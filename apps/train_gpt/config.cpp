@@ -159,6 +159,11 @@ void check(const RunConfig& config) {
            "schedule.warmup_steps; got {}, expected at most run.steps {}",
            config.schedule.warmup_steps, config.run.steps);
   }
+  if (config.log.trace && config.log.trace_first_step > config.run.steps) {
+    refuse(config, "log.trace_first_step",
+           "log.trace_first_step; got {}, expected at most run.steps {}",
+           config.log.trace_first_step, config.run.steps);
+  }
   for (size_t i = 0; i < config.zero.schedule.size(); ++i) {
     if (config.zero.schedule[i].step > config.run.steps) {
       refuse(config, fmt::format("zero.schedule[{}]", i),

@@ -110,7 +110,10 @@ struct ZeroSection {
 struct LogSection {
   bool metrics = true;
   std::string console = "auto";
+  bool tensorboard = false;
   bool trace = false;
+  int64_t trace_first_step = 2;
+  int64_t trace_steps = 3;
   bool dashboard = false;
   double peak_tflops = 0.0;
 };

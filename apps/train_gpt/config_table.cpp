@@ -278,7 +278,15 @@ std::vector<Entry> make_table() {
          "Progress: one live line on a terminal and plain lines elsewhere, always plain "
          "lines, or none.")
       .one_of({"auto", "plain", "off"});
-  log.key<&LogSection::trace>("trace", "Write a trace of all spans of all ranks.").not_built();
+  log.key<&LogSection::tensorboard>(
+      "tensorboard", "Write <out_dir>/<name>/events.out.tfevents.zerolab for TensorBoard.");
+  log.key<&LogSection::trace>("trace",
+                              "Write <out_dir>/<name>/trace.json, a timeline of all ranks for "
+                              "Perfetto or chrome://tracing.");
+  log.key<&LogSection::trace_first_step>(
+         "trace_first_step", "First step of the trace; the run's first is not like the others.")
+      .in(at_least(1));
+  log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 100));
   log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
   log.key<&LogSection::peak_tflops>(
          "peak_tflops",

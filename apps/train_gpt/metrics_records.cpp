@@ -267,4 +267,39 @@ nlohmann::json summary_record(const RunSummary& summary) {
   return json;
 }
 
+Scalars step_scalars(const StepRecord& record) {
+  Scalars scalars = {{"loss/train", record.result.loss},
+                     {"grad_norm", record.result.gradient_norm},
+                     {"lr", record.learning_rate},
+                     {"tokens_per_s", record.tokens_per_s()}};
+  CategoryBytes peaks = {};
+  int64_t total = 0;
+  for (const MemoryLedger::Snapshot& memory : record.memory) {
+    total = std::max(total, memory.total_peak);
+    for (int i = 0; i < kNumCategories; ++i) {
+      peaks[i] = std::max(peaks[i], memory.peak[i]);
+    }
+  }
+  for (int i = 0; i < kNumCategories; ++i) {
+    if (peaks[i] > 0) {
+      scalars.emplace_back(fmt::format("memory/{}", name_of(static_cast<Category>(i))), peaks[i]);
+    }
+  }
+  scalars.emplace_back("memory/total", total);
+  std::map<Purpose, int64_t> sent;
+  for (const CommunicationEntries& entries : record.communication) {
+    for (const auto& [key, entry] : entries) {
+      sent[key.second] += entry.bytes_sent;
+    }
+  }
+  for (const auto& [purpose, bytes] : sent) {
+    scalars.emplace_back(fmt::format("bytes_sent/{}", name_of(purpose)), bytes);
+  }
+  return scalars;
+}
+
+Scalars evaluation_scalars(const EvaluationRecord& record) {
+  return {{"loss/eval", record.evaluation.loss}};
+}
+
 }  // namespace zerolab::app

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/train_gpt/event_log.h"
 #include "apps/train_gpt/training_run.h"
 
 namespace zerolab::app {
@@ -24,5 +25,9 @@ nlohmann::json skip_record(const StepRecord& record);
 nlohmann::json stage_record(const StageRecord& record);
 nlohmann::json evaluation_record(const EvaluationRecord& record);
 nlohmann::json summary_record(const RunSummary& summary);
+
+/// The same for TensorBoard (docs/metrics.md).
+Scalars step_scalars(const StepRecord& record);
+Scalars evaluation_scalars(const EvaluationRecord& record);
 
 }  // namespace zerolab::app

@@ -153,6 +153,7 @@ zero::StepResult RankTrainer::step(int64_t step, bool stop) {
 
 RankTrainer::Evaluation RankTrainer::evaluate(int64_t max_batches) {
   const NoGradScope no_grad(context_);
+  const ModuleScope running(context_, "evaluation");
   const data::EvaluationLoader loader(
       data_->validation, batch_shape(config_),
       {.world_size = communicator_.size(), .rank = communicator_.rank()}, max_batches);

@@ -41,6 +41,15 @@ void Reporter::report_held() {
     record.communication.push_back(laid ? entry.communication : CommunicationEntries());
   }
   step(record);
+  if (record.step == board_.trace().last_step() + 1) {
+    report_trace();
+  }
+}
+
+void Reporter::report_trace() {
+  if (board_.trace().wanted() && !std::exchange(trace_told_, true)) {
+    observer_.on_trace(board_.trace());
+  }
 }
 
 void Reporter::evaluation(const EvaluationRecord& record) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/train_gpt/trace.h"
 #include "apps/train_gpt/training_run.h"
 
 namespace zerolab::app {
@@ -19,18 +20,24 @@ class Board {
     CommunicationEntries communication;
   };
 
-  explicit Board(int ranks)
-      : entries_{std::vector<Entry>(ranks), std::vector<Entry>(ranks)}, stage_memory_(ranks) {}
+  explicit Board(const RunConfig& config)
+      : entries_{std::vector<Entry>(config.launch.ranks), std::vector<Entry>(config.launch.ranks)},
+        stage_memory_(config.launch.ranks),
+        trace_(config) {}
   void lay(int rank, Entry entry) { entries_[entry.step % 2][rank] = std::move(entry); }
   /// An entry is of an earlier step where a rank has failed before it laid this one's.
   const std::vector<Entry>& read(int64_t step) const { return entries_[step % 2]; }
 
   /// Each rank's, between the barriers around a change of stage.
   std::vector<StageRecord::Memory>& stage_memory() { return stage_memory_; }
+  /// Each rank's spans; complete when all have laid the entry of the first step after its window.
+  Trace& trace() { return trace_; }
+  const Trace& trace() const { return trace_; }
 
  private:
   std::array<std::vector<Entry>, 2> entries_;
   std::vector<StageRecord::Memory> stage_memory_;
+  Trace trace_;
 };
 
 /// Rank 0's part of a run: makes records, tells the observer, keeps the summary.
@@ -49,6 +56,8 @@ class Reporter {
   /// `step`.
   void add_rest(int64_t step);
   void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
+  /// What there is of the trace, unless it has been told. To be called when the ranks have ended.
+  void report_trace();
   RunSummary finish(int64_t planned_steps);
 
  private:
@@ -59,6 +68,7 @@ class Reporter {
   const Board& board_;
   std::optional<StepRecord> held_;
   RunSummary summary_;
+  bool trace_told_ = false;
   std::vector<double> rates_;  ///< tokens/s of the steps after the first
 };
 

@@ -5,10 +5,13 @@
 #include <numeric>
 
 #include "apps/train_gpt/commands.h"
+#include "apps/train_gpt/event_log.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
 #include "apps/train_gpt/progress.h"
+#include "apps/train_gpt/run_file.h"
+#include "apps/train_gpt/trace.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
@@ -27,6 +30,12 @@ class Logging final : public RunObserver {
                   progress_style(config.log.console), config.run.log_every) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
+    }
+    if (config.log.tensorboard) {
+      events_ = std::make_unique<EventLog>(folder);
+    }
+    if (config.log.trace) {
+      trace_ = std::make_unique<RunFile>(folder, "trace.json", "trace");
     }
   }
 
@@ -49,6 +58,7 @@ class Logging final : public RunObserver {
     if (!record.timeline.empty()) {
       write(timeline_record(record));
     }
+    write_scalars(record.step, step_scalars(record));
     if (record.result.skipped.has_value()) {
       write(skip_record(record));
       note_skip(record);
@@ -89,11 +99,21 @@ class Logging final : public RunObserver {
 
   void on_evaluation(const EvaluationRecord& record) override {
     write(evaluation_record(record));
+    write_scalars(record.step, evaluation_scalars(record));
     progress_.note(fmt::format("step {}: validation loss {:.4f} over {} tokens", record.step,
                                record.evaluation.loss, record.evaluation.tokens));
   }
 
-  void finish(const RunSummary& summary) {
+  /// A trace is a help, not the result: the run goes on without it.
+  void on_trace(const Trace& trace) override {
+    try {
+      trace.write(*trace_);
+    } catch (const Error& error) {
+      trace_error_ = error.what();
+    }
+  }
+
+  void finish(RunSummary& summary) {
     write(summary_record(summary));
     progress_.finish();
     if (summary.stopped) {
@@ -103,12 +123,25 @@ class Logging final : public RunObserver {
     if (log_ != nullptr) {
       progress_.note(fmt::format("log: {}", log_->path()));
     }
+    if (events_ != nullptr) {
+      progress_.note(fmt::format("for TensorBoard: {}", events_->path()));
+    }
+    if (trace_ != nullptr && trace_error_.empty()) {
+      progress_.note(fmt::format("trace: {}", trace_->path()));
+    }
+    summary.trace_error = trace_error_;
   }
 
  private:
   void write(const nlohmann::json& record) {
     if (log_ != nullptr) {
       log_->write(record);
+    }
+  }
+
+  void write_scalars(int64_t step, const Scalars& scalars) {
+    if (events_ != nullptr) {
+      events_->write(step, scalars);
     }
   }
 
@@ -134,6 +167,9 @@ class Logging final : public RunObserver {
 
   const RunConfig& config_;
   std::unique_ptr<MetricsLog> log_;
+  std::unique_ptr<EventLog> events_;
+  std::unique_ptr<RunFile> trace_;
+  std::string trace_error_;
   Progress progress_;
   Clock::time_point begin_;
   int64_t skips_ = 0;
@@ -159,14 +195,16 @@ RunSummary run_logged(const RunConfig& config, const TrainingData& data,
   Logging logging(config, std::filesystem::path(config.run.out_dir) / config.run.name);
   RunSummary summary = run_training(config, data, logging, stop);
   logging.finish(summary);
+  if (!summary.trace_error.empty()) {
+    fmt::print(stderr, "error: {}\n", summary.trace_error);
+  }
   return summary;
 }
 
 int train_command(const RunConfig& config, const std::atomic<bool>& stop) {
   const TrainingData data = load_training_data(config);
   require_fits(config, data.vocab_size);
-  run_logged(config, data, stop);
-  return 0;
+  return run_logged(config, data, stop).trace_error.empty() ? 0 : 1;
 }
 
 }  // namespace zerolab::app

@@ -1,6 +1,7 @@
 #include "apps/train_gpt/training_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/train_gpt/dry_run.h"
 #include "apps/train_gpt/launch.h"
@@ -46,6 +47,12 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
                 Communicator& communicator, Board& board, Reporter& reporter,
                 const std::atomic<bool>& stop) {
   const bool reports = context.rank() == 0;
+  Trace& trace = board.trace();
+  const auto take_spans = [&](int64_t step) {
+    std::vector<Span> spans = context.recorder().take();
+    trace.add(context.rank(), step, spans, context.ledger().timeline());
+    return spans;
+  };
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
   if (reports) {
@@ -56,9 +63,10 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   // The first step under a stage has what is done only once; the second is as all others.
   int64_t last_with_timeline = 2;
   for (int64_t step = 1; step <= config.run.steps; ++step) {
+    context.set_traced(trace.covers(step));
     if (const StageSwitch* change = switch_before(config, step)) {
       switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
-      context.recorder().take();  // no step's
+      take_spans(step);  // no step's
       last_with_timeline = step + 1;
     }
     const Clock::time_point begin = Clock::now();
@@ -66,14 +74,21 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     record.step = step;
     record.learning_rate = trainer.learning_rate(trainer.engine().updates());
     record.result = trainer.step(step - 1, stop.load());
-    const double step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    const Span whole = {.kind = SpanKind::kStep,
+                        .name = fmt::format("step {}", step),
+                        .begin = begin,
+                        .end = Clock::now()};
+    context.recorder().add(whole);
     board.lay(context.rank(), {step, context.ledger().snapshot(), communicator.ledger().take()});
+    const std::vector<Span> spans = take_spans(step);
     if (reports) {
-      record.ms = times_of(context.recorder().take(), step_ms);
+      record.ms = times_of(spans, whole.milliseconds());
       const zero::Engine& engine = trainer.engine();
       record.stage = engine.options().stage;
       if (step <= last_with_timeline) {
         record.timeline = context.ledger().timeline();
+        // Single changes, which a trace follows, are not the log's.
+        std::erase_if(record.timeline, [](const auto& sample) { return sample.phase.empty(); });
       }
       record.excess_buffers = engine.buckets().excess_buffers();
       if (record.excess_buffers > 0) {
@@ -93,7 +108,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     }
     if (evaluates) {
       const RankTrainer::Evaluation evaluation = trainer.evaluate(config.run.eval_batches);
-      context.recorder().take();
+      take_spans(step);
       if (reports) {
         reporter.evaluation({step, evaluation});
       }
@@ -101,6 +116,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     if (last) {
       trainer.engine().wait_for_parameters();
       board.lay(context.rank(), {step + 1, {}, communicator.ledger().take()});
+      take_spans(step + 1);
       communicator.barrier();
       if (reports) {
         reporter.add_rest(step + 1);
@@ -178,7 +194,7 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config);
   const std::unique_ptr<RankGroup> group = make_group(config);
-  Board board(ranks);
+  Board board(config);
   Reporter reporter(observer, board, ranks);
   try {
     run_ranks(*group, [&](int rank) {
@@ -188,8 +204,10 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
     });
   } catch (...) {
     reporter.report_held();  // the last whole step is not lost
+    reporter.report_trace();
     throw;
   }
+  reporter.report_trace();
   return reporter.finish(config.run.steps);
 }
 

@@ -90,6 +90,8 @@ struct RunInfo {
   zero::CommunicationBytes communication;  ///< a step, mean over the ranks: always whole bytes
 };
 
+class Trace;
+
 /// Hears of a run, on rank 0's thread.
 class RunObserver {
  public:
@@ -100,6 +102,9 @@ class RunObserver {
   virtual void on_evaluation(const EvaluationRecord&) {}
   /// After the last step: the model's parameters, all of them up to date.
   virtual void on_end(const std::vector<Parameter*>&) {}
+  /// When the steps that `[log]` traces have passed, or the run has ended before, with an error
+  /// too.
+  virtual void on_trace(const Trace&) {}
 };
 
 /// What collectives of one purpose cost a step: means over the ranks.
@@ -122,6 +127,7 @@ struct RunSummary {
   StepTimes ms;                                       ///< means of the steps after the first
   std::vector<MemoryLedger::Snapshot> memory;         ///< by rank, at its highest step
   std::vector<CommunicationEntries> communication;    ///< by rank, the whole run
+  std::string trace_error;  ///< why there is no trace; empty: there is, or none was asked for
 
   CommunicationMean communication_mean(Purpose purpose) const;
   /// Gradients and parameters, mean over the ranks.

@@ -1,11 +1,60 @@
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "framework/autograd/node.h"
 #include "framework/autograd/parameter.h"
 #include "framework/core/error.h"
+#include "framework/core/rank_context.h"
 
 namespace zerolab::autograd {
+namespace {
+
+/// Records the backwards of modules as spans that lie in each other as the forwards did.
+class ModuleSpans {
+ public:
+  explicit ModuleSpans(RankContext& context) : context_(context) {}
+  ~ModuleSpans() { leave(0); }
+  ModuleSpans(const ModuleSpans&) = delete;
+  ModuleSpans& operator=(const ModuleSpans&) = delete;
+
+  /// What follows is of `module`; null: of none.
+  void enter(const std::shared_ptr<const RunningModule>& module) {
+    std::vector<std::shared_ptr<const RunningModule>> path;
+    for (auto next = module; next != nullptr; next = next->outer) {
+      path.insert(path.begin(), next);
+    }
+    size_t common = 0;
+    while (common < std::min(path.size(), running_.size()) &&
+           path[common] == running_[common].module) {
+      ++common;
+    }
+    leave(common);
+    for (size_t depth = common; depth < path.size(); ++depth) {
+      running_.push_back(
+          {path[depth], std::make_unique<ScopedSpan>(
+                            context_.recorder(), context_.compute(),
+                            Span{.kind = SpanKind::kModule, .name = path[depth]->name})});
+    }
+  }
+
+ private:
+  void leave(size_t depth) {
+    while (running_.size() > depth) {
+      running_.pop_back();
+    }
+  }
+
+  struct Running {
+    std::shared_ptr<const RunningModule> module;
+    std::unique_ptr<ScopedSpan> span;
+  };
+  RankContext& context_;
+  std::vector<Running> running_;  ///< the innermost last
+};
+
+}  // namespace
 
 void backward(const Tensor& root, const Tensor& seed) {
   require(root.defined() && root.producer() != nullptr, "backward",
@@ -47,6 +96,7 @@ void backward(const Tensor& root, const Tensor& seed) {
   std::sort(reached.begin(), reached.end(),
             [](const auto& a, const auto& b) { return a->sequence_ > b->sequence_; });
   root.producer()->gradient_ = seed.detached();
+  ModuleSpans modules(root.context());
   for (std::shared_ptr<Node>& node : reached) {
     if (node->as_leaf() != nullptr) {
       continue;
@@ -54,6 +104,7 @@ void backward(const Tensor& root, const Tensor& seed) {
     require(node->rule_ != nullptr, "backward",
             "'{}' was already run backwards and has released what it saved; run the forward again",
             node->name_);
+    modules.enter(node->module_);
     Gradients gradients(*node);
     const Node::Rule rule = std::exchange(node->rule_, nullptr);
     const Tensor gradient = node->gradient_;

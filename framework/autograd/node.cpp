@@ -35,8 +35,13 @@ uint64_t next_sequence() {
 
 }  // namespace
 
-Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)
-    : name_(name), inputs_(std::move(inputs)), rule_(std::move(rule)), sequence_(next_sequence()) {}
+Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule,
+           std::shared_ptr<const RunningModule> module)
+    : name_(name),
+      inputs_(std::move(inputs)),
+      rule_(std::move(rule)),
+      module_(std::move(module)),
+      sequence_(next_sequence()) {}
 
 Node::~Node() {
   std::vector<Edge> edges = std::move(inputs_);
@@ -131,7 +136,8 @@ Tensor record(std::string_view name, const Tensor& output, std::initializer_list
                         ? Node::Edge{input.producer(), input.shape(), input.dtype()}
                         : Node::Edge{});
   }
-  return output.with_producer(std::make_shared<Node>(name, std::move(edges), std::move(rule)));
+  return output.with_producer(
+      std::make_shared<Node>(name, std::move(edges), std::move(rule), output.context().module()));
 }
 
 RankContext& begin_op(std::string_view name, std::initializer_list<Tensor> inputs) {

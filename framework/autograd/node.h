@@ -9,6 +9,10 @@
 
 #include "framework/core/tensor.h"
 
+namespace zerolab {
+struct RunningModule;
+}
+
 namespace zerolab::autograd {
 
 class Gradients;
@@ -26,7 +30,9 @@ class Node {
     DType dtype = DType::kFloat32;
   };
 
-  Node(std::string_view name, std::vector<Edge> inputs, Rule rule);
+  /// `module`: that recorded it, where the rank is traced.
+  Node(std::string_view name, std::vector<Edge> inputs, Rule rule,
+       std::shared_ptr<const RunningModule> module = nullptr);
   /// Unlinks long chains one by one, not by recursion.
   virtual ~Node();
   Node(const Node&) = delete;
@@ -42,6 +48,7 @@ class Node {
   std::string_view name_;  ///< static storage
   std::vector<Edge> inputs_;
   Rule rule_;
+  const std::shared_ptr<const RunningModule> module_;
   uint64_t sequence_;  ///< order of recording: a node's consumers all have larger numbers
   Tensor gradient_;    ///< what consumers have contributed so far, during a backward
   bool visited_ = false;

@@ -85,12 +85,18 @@ Tensor memory_of_communicator(RankContext& context, int64_t bytes) {
 
 void record(const Collective& call, const CollectiveTimes& times, CommunicationLedger& ledger,
             Recorder& recorder) {
-  const Span wait = {SpanKind::kCommWait, name_of(call.op), call.tag.bucket, 0,
-                     times.begin,         times.all_arrived};
-  const Span transfer = {SpanKind::kCommTransfer, name_of(call.op), call.tag.bucket, times.sent,
-                         times.all_arrived,       times.end};
-  recorder.add(wait);
-  recorder.add(transfer);
+  const Span wait = {.kind = SpanKind::kCommWait,
+                     .name = std::string(name_of(call.op)),
+                     .bucket = call.tag.bucket,
+                     .purpose = name_of(call.tag.purpose),
+                     .begin = times.begin,
+                     .end = times.all_arrived};
+  Span transfer = wait;
+  transfer.kind = SpanKind::kCommTransfer;
+  transfer.bytes = times.sent;
+  transfer.begin = times.all_arrived;
+  transfer.end = times.end;
+  recorder.add({wait, transfer});
   ledger.add(call.op, call.tag,
              {.calls = 1,
               .bytes_sent = times.sent,

@@ -45,7 +45,8 @@ struct CollectiveTimes {
   Clock::time_point all_arrived;
   Clock::time_point end;
 };
-/// Writes it to the ledger and, as a span of waiting and a span of transfer, to the recorder.
+/// Writes it to the ledger and, as a span of waiting and, next to it, a span of transfer, to the
+/// recorder.
 void record(const Collective& call, const CollectiveTimes& times, CommunicationLedger& ledger,
             Recorder& recorder);
 

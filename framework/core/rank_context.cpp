@@ -1,5 +1,7 @@
 #include "framework/core/rank_context.h"
 
+#include <fmt/format.h>
+
 #include "framework/core/backend.h"
 
 namespace zerolab {
@@ -16,6 +18,35 @@ void RankContext::wait_for_communication(const Event& event, std::string_view na
   if (!event.is_complete()) {
     const ScopedSpan exposed = span(SpanKind::kCommExposed, name, bucket);
     compute_->wait(event);
+  }
+}
+
+void RankContext::set_traced(bool traced) {
+  traced_ = traced;
+  ledger_.follow(traced);
+}
+
+void RankContext::mark(SpanKind kind, std::string_view name, int bucket) {
+  if (traced_) {
+    const StreamTime now = compute_->time();
+    recorder_.add({.kind = kind, .name = std::string(name), .bucket = bucket}, now, now);
+  }
+}
+
+ModuleScope::ModuleScope(RankContext& context, std::string_view module, std::string_view part)
+    : context_(context) {
+  if (context.traced_) {
+    const std::string name =
+        part.empty() ? std::string(module) : fmt::format("{}.{}", module, part);
+    span_.emplace(context.recorder_, *context.compute_,
+                  Span{.kind = SpanKind::kModule, .name = name});
+    context.module_ = std::make_shared<RunningModule>(RunningModule{name, context.module_});
+  }
+}
+
+ModuleScope::~ModuleScope() {
+  if (span_.has_value()) {
+    context_.module_ = context_.module_->outer;
   }
 }
 

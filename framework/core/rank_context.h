@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "framework/core/recorder.h"
@@ -21,6 +23,12 @@ struct RankOptions {
   bool poison = false;       ///< fill fresh and freed memory with NaN
   StreamMode streams = StreamMode::kImmediate;
   uint64_t lazy_seed = 0;
+};
+
+/// A module whose forward runs while its rank is traced, and the one around it.
+struct RunningModule {
+  std::string name;
+  std::shared_ptr<const RunningModule> outer;
 };
 
 /// All that one rank has for itself: device, memory, streams, recorder. There is no other mutable
@@ -48,8 +56,18 @@ class RankContext {
 
   /// Records the time of what is put on the compute stream during its lifetime.
   ScopedSpan span(SpanKind kind, std::string_view name, int bucket = -1) {
-    return ScopedSpan(recorder_, *compute_, {.kind = kind, .name = name, .bucket = bucket});
+    return ScopedSpan(recorder_, *compute_,
+                      {.kind = kind, .name = std::string(name), .bucket = bucket});
   }
+
+  /// While it is traced, a rank also records its modules, what released each reduction, and each
+  /// change of its memory.
+  void set_traced(bool traced);
+  bool traced() const { return traced_; }
+  /// Records the point where what has been put on the compute stream is done, if traced.
+  void mark(SpanKind kind, std::string_view name, int bucket);
+  /// The innermost module that runs; null where none does, or the rank is not traced.
+  const std::shared_ptr<const RunningModule>& module() const { return module_; }
 
   /// The category that new tensors get, and whether ops record gradients: set by the scopes below.
   Category category() const { return category_; }
@@ -58,6 +76,7 @@ class RankContext {
  private:
   friend class CategoryScope;
   friend class NoGradScope;
+  friend class ModuleScope;
 
   const RankOptions options_;
   Backend& backend_;
@@ -68,6 +87,8 @@ class RankContext {
   Stream* compute_ = nullptr;
   Category category_ = Category::kActivations;
   bool grad_enabled_ = true;
+  bool traced_ = false;
+  std::shared_ptr<const RunningModule> module_;
 };
 
 /// Tensors made during its lifetime carry `category`.
@@ -99,6 +120,21 @@ class NoGradScope {
  private:
   RankContext& context_;
   const bool previous_;
+};
+
+/// The forward of a module. While the rank is traced this is a span, and so will be the backward of
+/// the ops made in it; else it costs nothing.
+class ModuleScope {
+ public:
+  /// Of `part` of the module, or of all of it.
+  ModuleScope(RankContext& context, std::string_view module, std::string_view part = {});
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  RankContext& context_;
+  std::optional<ScopedSpan> span_;  ///< empty where the rank is not traced
 };
 
 }  // namespace zerolab

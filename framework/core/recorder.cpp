@@ -5,14 +5,15 @@
 namespace zerolab {
 
 std::string_view name_of(SpanKind kind) {
-  constexpr std::string_view kNames[kNumSpanKinds] = {
-      "forward", "backward", "optimizer", "step", "comm_wait", "comm_transfer", "comm_exposed"};
+  constexpr std::string_view kNames[kNumSpanKinds] = {"forward",      "backward",  "optimizer",
+                                                      "step",         "comm_wait", "comm_transfer",
+                                                      "comm_exposed", "module",    "release"};
   return kNames[static_cast<int>(kind)];
 }
 
-void Recorder::add(const Span& span) {
+void Recorder::add(std::initializer_list<Span> spans) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back(span);
+  spans_.insert(spans_.end(), spans);
 }
 
 void Recorder::add(const Span& span, const StreamTime& begin, const StreamTime& end) {

@@ -3,8 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/core/stream.h"
@@ -20,16 +23,19 @@ enum class SpanKind : uint8_t {
   kCommWait,      ///< a collective waited for its peers
   kCommTransfer,  ///< a collective moved bytes
   kCommExposed,   ///< the compute stream stood still for communication
+  kModule,        ///< a module's forward or backward; only while the rank is traced
+  kRelease,       ///< a point: what a bucket's reduction waits for is done; only while traced
 };
-inline constexpr int kNumSpanKinds = 7;
+inline constexpr int kNumSpanKinds = 9;
 std::string_view name_of(SpanKind kind);
 
-/// One piece of time of one rank. `name` has static storage.
+/// One piece of time of one rank.
 struct Span {
   SpanKind kind;
-  std::string_view name;
+  std::string name;
   int bucket = -1;
   int64_t bytes = 0;
+  std::string_view purpose = {};  ///< of a collective (static storage)
   Clock::time_point begin = {};
   Clock::time_point end = {};
 
@@ -42,7 +48,9 @@ struct Span {
 /// traces. Thread-safe: the communication stream records from its own thread.
 class Recorder {
  public:
-  void add(const Span& span);
+  void add(const Span& span) { add({span}); }
+  /// Spans that stand together in what `take` hands over.
+  void add(std::initializer_list<Span> spans);
   /// A span between two points of a device's streams, whose times `span` gets when they are known.
   void add(const Span& span, const StreamTime& begin, const StreamTime& end);
   /// Hands over the spans recorded so far and starts again. Those that a device has not ended
@@ -64,8 +72,8 @@ class Recorder {
 /// Records what is put on a stream during its lifetime.
 class ScopedSpan {
  public:
-  ScopedSpan(Recorder& recorder, Stream& stream, const Span& span)
-      : recorder_(recorder), stream_(stream), span_(span), begin_(stream.time()) {}
+  ScopedSpan(Recorder& recorder, Stream& stream, Span span)
+      : recorder_(recorder), stream_(stream), span_(std::move(span)), begin_(stream.time()) {}
   ~ScopedSpan() {
     try {
       recorder_.add(span_, begin_, stream_.time());

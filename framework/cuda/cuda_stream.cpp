@@ -130,10 +130,19 @@ void CudaStream::run_on_host(std::function<void()> work) {
   work();
 }
 
-StreamTime CudaStream::time() {
+void CudaStream::compare_clock() {
   if (base_ == nullptr) {
     base_ = last_ = std::make_shared<TimedEvent>(stream_, nullptr);
   }
+}
+
+void CudaStream::share_clock(CudaStream& other) {
+  other.compare_clock();
+  base_ = last_ = other.base_;
+}
+
+StreamTime CudaStream::time() {
+  compare_clock();
   // The elapsed time is told in fp32: not to lose microseconds, it is counted from a recent point.
   const std::optional<Clock::time_point> known = last_->time();
   if (known.has_value() && *known - base_->time().value() > kLongestElapsed) {
@@ -149,6 +158,7 @@ Stream& CudaStreams::communication() {
     int highest = 0;
     check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities");
     communication_ = std::make_unique<CudaStream>(highest);
+    communication_->share_clock(compute_);
   }
   return *communication_;
 }

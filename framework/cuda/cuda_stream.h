@@ -58,6 +58,9 @@ class CudaStream final : public Stream {
   /// Waits for the stream, then runs `work` in the calling thread.
   void run_on_host(std::function<void()> work) override;
   StreamTime time() override;
+  /// Compares the device's clock with the host's when `other`, of the same device, does or did: the
+  /// comparison is a little off, but the order of the streams' times then is not.
+  void share_clock(CudaStream& other);
   cudaStream_t handle() const { return stream_; }
   /// `check` is called after every host wait for work of this stream, and of streams that have
   /// waited for it: it throws where the work was ended before its time.
@@ -74,6 +77,8 @@ class CudaStream final : public Stream {
     std::byte* memory = nullptr;  ///< allocated at its first use
     Event copied;
   };
+
+  void compare_clock();
 
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<Fault> fault_;

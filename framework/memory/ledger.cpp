@@ -44,12 +44,20 @@ void MemoryLedger::add(Category category, int64_t bytes, const Shape& shape, DTy
     bytes_.total_peak = bytes_.total;
     bytes_.at_total_peak = bytes_.current;
   }
+  changed();
 }
 
 void MemoryLedger::remove(Category category, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_.current[static_cast<int>(category)] -= bytes;
   bytes_.total -= bytes;
+  changed();
+}
+
+void MemoryLedger::changed() {
+  if (follows_) {
+    timeline_.push_back({{}, bytes_.current, Clock::now()});
+  }
 }
 
 MemoryLedger::Snapshot MemoryLedger::snapshot() const {
@@ -66,9 +74,14 @@ void MemoryLedger::reset_peaks() {
 
 void MemoryLedger::sample(std::string_view phase) {
   const std::lock_guard lock(mutex_);
-  if (timeline_.size() < kMaxSamples) {
-    timeline_.push_back({std::string(phase), bytes_.current, std::chrono::steady_clock::now()});
+  if (timeline_.size() < kMaxSamples || follows_) {
+    timeline_.push_back({std::string(phase), bytes_.current, Clock::now()});
   }
+}
+
+void MemoryLedger::follow(bool changes) {
+  const std::lock_guard lock(mutex_);
+  follows_ = changes;
 }
 
 void MemoryLedger::clear_timeline() {

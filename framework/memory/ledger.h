@@ -10,6 +10,7 @@
 
 #include "framework/core/dtype.h"
 #include "framework/core/shape.h"
+#include "framework/core/stream.h"
 
 namespace zerolab {
 
@@ -50,11 +51,12 @@ class MemoryLedger {
       return at_total_peak[static_cast<int>(category)];
     }
   };
-  /// One point of the timeline: what each category held when `phase` ended, by the host's clock.
+  /// One point of the timeline: what each category held when `phase` ended, or, where `phase` is
+  /// empty, after one of the changes that `follow` asks for.
   struct Sample {
     std::string phase;
     CategoryBytes current = {};
-    std::chrono::steady_clock::time_point time = {};
+    Clock::time_point time = {};
   };
   /// Of the timeline, which must not grow with the model: what comes after them is left out.
   static constexpr size_t kMaxSamples = 4096;
@@ -74,14 +76,19 @@ class MemoryLedger {
   /// step).
   void sample(std::string_view phase);
   void clear_timeline();
+  /// Whether each change of bytes adds a point too.
+  void follow(bool changes);
   std::vector<Sample> timeline() const;
   /// A table of category, bytes now, bytes at peak.
   std::string to_string() const;
 
  private:
+  void changed();
+
   const int64_t limit_;
   mutable std::mutex mutex_;
   Snapshot bytes_;
+  bool follows_ = false;
   std::vector<Sample> timeline_;
 };
 

@@ -34,9 +34,11 @@ class Module {
 
   /// In order of registration, the same on every rank.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
+  /// Dotted; empty for the model itself.
+  const std::string& name() const { return name_; }
 
  protected:
-  Module() = default;
+  explicit Module(const Scope& scope) : name_(scope.name) {}
   /// Makes an initialised parameter under `Category::kParameters`.
   Parameter& add_parameter(const Scope& scope, std::string_view name, const Shape& shape,
                            const Init& init, bool used_twice = false);
@@ -44,6 +46,7 @@ class Module {
   void add_module(const Module& module);
 
  private:
+  const std::string name_;
   std::vector<std::unique_ptr<Parameter>> own_;
   std::vector<Parameter*> parameters_;
 };

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include "apps/train_gpt/launch.h"
+#include "apps/train_gpt/trace.h"
 #include "apps/train_gpt/training_run.h"
 #include "cuda_sim/simulator.h"
 #include "framework/core/error.h"
 #include "tests/apps/configs.h"
+#include "tests/apps/trace_file.h"
 #include "tests/data/test_files.h"
 
 namespace zerolab::app {
@@ -89,6 +91,40 @@ TEST_F(CudaApp, NcclJoinsRanksWithADeviceEach) {
   EXPECT_EQ(joined.bytes_sent_per_step(), shared.bytes_sent_per_step());
   const int64_t vocab_size = load_training_data(two).vocab_size;
   EXPECT_EQ(joined.memory[0].peak, dry_run(two, vocab_size, 0).peak);
+}
+
+/// Spans of a device arrive late and in its own time: the trace is whole and nests all the same.
+TEST_F(CudaApp, ATraceHoldsTheDevicesSpans) {
+  struct Writer final : RunObserver {
+    explicit Writer(const data::TempDir& folder) : file(folder.path(""), "trace.json", "trace") {}
+    void on_trace(const Trace& trace) override { trace.write(file); }
+    RunFile file;
+  };
+  for (const int devices : {1, 2}) {  // the local communicator, and NCCL
+    cuda_sim::set_devices(devices);
+    for (const char* overlap : {"zero.overlap_comm=true", "zero.overlap_comm=false"}) {
+      Writer writer(folder_);
+      const std::atomic<bool> stop = false;
+      const RunConfig traced = config({"zero.stage=2", overlap, "run.eval_every=0", "run.steps=5",
+                                       "zero.reduce_bucket_size=1000", "log.trace=true"});
+      const RunSummary summary = run_training(traced, load_training_data(traced), writer, stop);
+      const test::TraceFile trace(writer.file.path());
+      for (int rank = 0; rank < 2; ++rank) {
+        EXPECT_EQ(trace.names(rank, test::kSteps),
+                  (std::vector<std::string>{"step 2", "step 3", "step 4"}));
+        for (const char* phase : {"forward", "backward", "norm", "update"}) {
+          EXPECT_EQ(trace.named(rank, test::kCompute, phase).size(), 3) << phase;
+        }
+        EXPECT_EQ(trace.named(rank, test::kCompute, "h.0.attn").size(), 2 * 3);
+        EXPECT_EQ(trace.collectives(rank, "gradient").size(), 3 * summary.info.num_buckets);
+        EXPECT_EQ(trace.collectives(rank, "parameter").size(), 3 * summary.info.num_buckets);
+      }
+      EXPECT_EQ(trace.starts.size(), 2 * 3 * summary.info.num_buckets);
+      for (const auto& [id, start] : trace.starts) {
+        EXPECT_LE(start.at("ts").get<double>(), trace.ends.at(id).at("ts").get<double>());
+      }
+    }
+  }
 }
 
 TEST_F(CudaApp, ALinkIsModelledByTheLocalCommunicatorOnly) {

@@ -13,7 +13,7 @@ namespace {
 
 class ExactModule final : public nn::Module {
  public:
-  ExactModule(const nn::Scope& scope, const ExactModel& model) {
+  ExactModule(const nn::Scope& scope, const ExactModel& model) : Module(scope) {
     for (size_t i = 0; i < model.shapes.size(); ++i) {
       const int index = static_cast<int>(i);
       add_parameter(scope, fmt::format("p{}", i), model.shapes[i], nn::Init::ones(),

@@ -71,6 +71,22 @@ TEST(MemoryLedger, TimelineHoldsSamplesUntilCleared) {
   EXPECT_EQ(rank.context.ledger().timeline().size(), MemoryLedger::kMaxSamples);
 }
 
+TEST(MemoryLedger, FollowsEachChangeWhileAsked) {
+  TestRank rank;
+  MemoryLedger& ledger = rank.context.ledger();
+  const Tensor before = Tensor::empty(rank.context, {4}, kFloat);
+  ledger.follow(true);
+  { const Tensor inside = Tensor::empty(rank.context, {2}, kFloat); }
+  ledger.follow(false);
+  const Tensor after = Tensor::empty(rank.context, {8}, kFloat);
+  const auto timeline = ledger.timeline();
+  ASSERT_EQ(timeline.size(), 2U);
+  EXPECT_EQ(timeline[0].phase, "");
+  EXPECT_EQ(timeline[0].current[static_cast<int>(Category::kActivations)], 24);
+  EXPECT_EQ(timeline[1].current[static_cast<int>(Category::kActivations)], 16);
+  EXPECT_LE(timeline[0].time, timeline[1].time);
+}
+
 TEST(Allocator, BlocksAreAlignedAndPoisoned) {
   TestRank rank({.poison = true});
   const Tensor a = Tensor::empty(rank.context, {33}, kFloat);

@@ -56,7 +56,8 @@ TEST(Init, In16BitsIsTheFp32NumberRounded) {
 class Pair final : public nn::Module {
  public:
   explicit Pair(const nn::Scope& scope)
-      : table_(scope.child("table"), 7, 3, 0.1, true),
+      : Module(scope),
+        table_(scope.child("table"), 7, 3, 0.1, true),
         linear_(scope.child("linear"), 3, 5, false, 0.1),
         norm_(scope.child("norm"), 5, true) {
     add_module(table_);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/nn/linear.h"
+#include "framework/ops/elementwise.h"
+#include "tests/framework/test_rank.h"
+
 namespace zerolab {
 namespace {
 
@@ -10,6 +14,42 @@ struct Point final : StreamTimeState {
   std::optional<Clock::time_point> time() const override { return reached; }
   std::optional<Clock::time_point> reached;
 };
+
+/// Names in the order of their ends.
+std::vector<std::string> modules_of(const std::vector<Span>& spans) {
+  std::vector<std::string> names;
+  for (const Span& span : spans) {
+    EXPECT_EQ(span.kind, SpanKind::kModule);
+    names.push_back(span.name);
+  }
+  return names;
+}
+
+TEST(ModuleScope, IsASpanForwardAndBackwardWhileTraced) {
+  TestRank rank;
+  const nn::Linear first({rank.context, 1, DType::kFloat32, "block.first"}, 2, 2, true, 1.0);
+  const nn::Linear second({rank.context, 1, DType::kFloat32, "block.second"}, 2, 2, true, 1.0);
+  const Tensor x = rank.normal({3, 2}, DType::kFloat32, "x");
+  const auto run = [&] {
+    const ModuleScope block(rank.context, "block");
+    return second.forward(ops::relu(first.forward(x)));
+  };
+  const Tensor y = run();
+  autograd::backward(y, rank.ones_like(y));
+  EXPECT_TRUE(rank.context.recorder().take().empty());
+
+  rank.context.set_traced(true);
+  const Tensor z = run();
+  EXPECT_EQ(rank.context.module(), nullptr);
+  EXPECT_EQ(modules_of(rank.context.recorder().take()),
+            (std::vector<std::string>{"block.first", "block.second", "block"}));
+  autograd::backward(z, rank.ones_like(z));
+  const std::vector<Span> spans = rank.context.recorder().take();
+  ASSERT_EQ(modules_of(spans), (std::vector<std::string>{"block.second", "block.first", "block"}));
+  EXPECT_LE(spans[2].begin, spans[0].begin);
+  EXPECT_LE(spans[0].end, spans[1].begin);
+  EXPECT_LE(spans[1].end, spans[2].end);
+}
 
 TEST(Recorder, KeepsASpanUntilItsEndIsReached) {
   Recorder recorder;

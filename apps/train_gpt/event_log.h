@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/train_gpt/run_file.h"
+
+namespace zerolab::app {
+
+/// Values by tag; tags with the same words before "/" are shown together.
+using Scalars = std::vector<std::pair<std::string, double>>;
+
+/// Writes `<run folder>/events.out.tfevents.zerolab`, which TensorBoard shows: a TFRecord a step,
+/// each a protobuf `Event` and a write. Values are fp32 there.
+class EventLog {
+ public:
+  explicit EventLog(const std::filesystem::path& run_folder)
+      : file_(run_folder, "events.out.tfevents.zerolab", "tensorboard") {}
+
+  void write(int64_t step, const Scalars& scalars);
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  RunFile file_;
+  bool begun_ = false;
+};
+
+}  // namespace zerolab::app
