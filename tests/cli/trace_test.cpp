@@ -197,8 +197,14 @@ int64_t outside(const Slice& slice, const std::vector<Slice>& others) {
 
 TEST(Trace, ShowsOverlapOnASlowLinkAndNoneWithoutIt) {
   const TracedRun run;
-  const std::vector<std::string> slow = {"zero.stage=1", "zero.reduce_bucket_size=16384",
-                                         "comm.latency_us=2000", "model.n_embd=64"};
+  // A backward of many milliseconds, in which a busy machine also runs the communication's threads.
+  const std::vector<std::string> slow = {"zero.stage=1",
+                                         "zero.reduce_bucket_size=65536",
+                                         "comm.latency_us=2000",
+                                         "run.eval_every=0",
+                                         "model.n_layer=4",
+                                         "model.n_embd=128",
+                                         "train.micro_batch_size=32"};
   for (const bool overlap : {true, false}) {
     const TraceFile trace =
         run.trace(with(slow, {std::string("zero.overlap_comm=") + (overlap ? "true" : "false")}));
