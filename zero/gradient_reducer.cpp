@@ -52,7 +52,7 @@ void GradientReducer::run(Stream& stream, int index, const Tensor& memory, bool 
   if (options_.reduction() == Reduction::kReduceScatter) {
     communicator_.reduce_scatter(stream, memory, size, tag);
   } else if (options_.reduction() == Reduction::kReduceToOwner) {
-    for (const Slice& slice : bucket.slices) {
+    for (const Slice& slice : bucket.slices.all()) {
       const Tensor part = memory.range(slice.bucket_offset, slice.numel);
       communicator_.reduce(stream, part, slice.owner, size, tag);
     }

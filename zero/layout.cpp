@@ -20,12 +20,11 @@ std::string_view module_of(const LayoutParameter& parameter) {
   return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
 }
 
-/// " of rank 3", " of ranks 0 to 7"; nothing for an empty bucket.
+/// " of ranks 0 to 7"; nothing for an empty bucket.
 std::string owners_text(const Slices& slices) {
-  if (slices.size() < 2) {
-    return slices.size() == 0 ? "" : fmt::format(" of rank {}", slices[0].owner);
-  }
-  return fmt::format(" of ranks {} to {}", slices[0].owner, slices[slices.size() - 1].owner);
+  return slices.size() == 0
+             ? ""
+             : fmt::format(" of ranks {} to {}", slices[0].owner, slices[slices.size() - 1].owner);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -46,21 +47,6 @@ struct Slice {
 /// than that of one.
 class Slices {
  public:
-  class Iterator {
-   public:
-    Iterator(const Slices& slices, int index) : slices_(&slices), index_(index) {}
-    Slice operator*() const { return (*slices_)[index_]; }
-    Iterator& operator++() {
-      ++index_;
-      return *this;
-    }
-    bool operator==(const Iterator& other) const { return index_ == other.index_; }
-
-   private:
-    const Slices* slices_;
-    int index_;
-  };
-
   Slices() = default;
   /// Of the bucket [offset, offset + numel) within the run of the flat buffer that begins at `run`
   /// and is cut into one part of `part` elements a rank, which lies at `partition_offset` of its
@@ -71,8 +57,10 @@ class Slices {
   Slice operator[](int index) const;
   /// The slice that `rank` owns; none in buckets of the contiguous layout that it has no part in.
   std::optional<Slice> of(int rank) const;
-  Iterator begin() const { return {*this, 0}; }
-  Iterator end() const { return {*this, size_}; }
+  auto all() const {
+    return std::views::iota(0, size_) |
+           std::views::transform([this](int index) { return (*this)[index]; });
+  }
 
  private:
   int64_t offset_ = 0;

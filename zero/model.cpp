@@ -39,7 +39,7 @@ CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions
   CommunicationBytes result;
   for (const Bucket& bucket : layout.buckets()) {
     if (reduction == Reduction::kReduceToOwner) {
-      for (const Slice& slice : bucket.slices) {
+      for (const Slice& slice : bucket.slices.all()) {
         result.gradients += sent(CollectiveOp::kReduce, slice.numel, gradient, slice.owner);
       }
     } else {

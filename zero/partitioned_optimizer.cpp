@@ -85,7 +85,7 @@ void PartitionedOptimizer::gather_parameters() {
     return;
   }
   for (const Bucket& bucket : layout_.buckets()) {
-    for (const Slice& slice : bucket.slices) {
+    for (const Slice& slice : bucket.slices.all()) {
       if (options_.poison && slice.owner != communicator_.rank()) {
         fill_with_nan(parameters_.range(bucket.offset + slice.bucket_offset, slice.numel));
       }

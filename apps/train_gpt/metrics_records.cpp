@@ -167,7 +167,7 @@ nlohmann::json map_record(const zero::Layout& layout) {
       }
     }
     num_slices += bucket.slices.size();
-    for (const zero::Slice& slice : bucket.slices) {
+    for (const zero::Slice& slice : bucket.slices.all()) {
       if (slices.size() < kShown) {
         slices.push_back({{"owner", slice.owner},
                           {"bucket", index},

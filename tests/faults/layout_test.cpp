@@ -91,7 +91,7 @@ TEST(Faults, Row4_OneHugeTensorAndManyTinyOnes) {
   std::vector<int64_t> memory(4);
   std::vector<int64_t> of_huge(4);
   for (const zero::Bucket& bucket : layout.buckets()) {
-    for (const zero::Slice& slice : bucket.slices) {
+    for (const zero::Slice& slice : bucket.slices.all()) {
       memory[slice.owner] += slice.numel;
     }
   }

@@ -152,7 +152,7 @@ TEST(Layout, EveryElementHasOneOwner) {
       ASSERT_EQ(bucket.offset, flat);
       ASSERT_FALSE(bucket.parameters.empty());
       int64_t inside = 0;
-      for (const Slice& slice : bucket.slices) {
+      for (const Slice& slice : bucket.slices.all()) {
         ASSERT_EQ(slice.bucket_offset, inside);
         ASSERT_EQ(slice.partition_offset, partition[slice.owner]);
         ASSERT_EQ(slice.numel % c.alignment, 0);
