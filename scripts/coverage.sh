@@ -9,8 +9,11 @@ if ! command -v gcovr >/dev/null; then
   exit 1
 fi
 cmake --preset coverage
+# Of earlier runs, and of the build, which lists the tests.
+forget() { find build-coverage -name '*.gcda' -delete; }
+forget
 cmake --build --preset coverage
-find build-coverage -name '*.gcda' -delete
+forget
 build-coverage/bin/test_cuda --gtest_brief=1
 build-coverage/bin/test_cuda_app --gtest_brief=1
 build-coverage/bin/test_nccl --gtest_brief=1
