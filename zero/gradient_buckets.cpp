@@ -152,7 +152,7 @@ void GradientBuckets::allocate(int bucket, int parameter) {
   const CategoryScope scope(context_, Category::kGradientBuckets);
   buckets_[bucket].memory = Tensor::empty(context_, Shape{layout_.buckets()[bucket].numel},
                                           options_.communication_type());
-  context_.ledger().sample(fmt::format("bucket {} opened", bucket));
+  context_.ledger().sample("opened", bucket);
   zero_padding(bucket);
 }
 

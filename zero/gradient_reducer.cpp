@@ -1,7 +1,5 @@
 #include "zero/gradient_reducer.h"
 
-#include <fmt/core.h>
-
 #include "framework/core/backend.h"
 
 namespace zerolab::zero {
@@ -24,7 +22,7 @@ GradientReducer::GradientReducer(RankContext& context, Communicator& communicato
 }
 
 void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
-  context_.ledger().sample(fmt::format("bucket {} filled", index));
+  context_.ledger().sample("filled", index);
   if (local_statistics_.defined()) {
     context_.backend().gradient_statistics(context_.compute(), memory, options_.alignment,
                                            layout_.buckets()[index].offset, local_statistics_);
@@ -87,7 +85,7 @@ void GradientReducer::retire(int keep) {
 
 void GradientReducer::give_back(int bucket, Tensor memory) {
   memory = Tensor();
-  context_.ledger().sample(fmt::format("bucket {} reduced", bucket));
+  context_.ledger().sample("reduced", bucket);
 }
 
 }  // namespace zerolab::zero

@@ -29,28 +29,26 @@ std::string owners_text(const Slices& slices) {
 
 }  // namespace
 
-Slices::Slices(int64_t offset, int64_t numel, int64_t run, int64_t part, int64_t partition_offset)
-    : offset_(offset), numel_(numel), run_(run), part_(part), partition_offset_(partition_offset) {
-  if (numel > 0) {
-    first_ = static_cast<int>((offset - run) / part);
-    size_ = static_cast<int>((offset + numel - 1 - run) / part) - first_ + 1;
-  }
+int Slices::first_owner() const { return numel == 0 ? 0 : static_cast<int>((offset - run) / part); }
+
+int Slices::size() const {
+  return numel == 0 ? 0 : static_cast<int>((offset + numel - 1 - run) / part) - first_owner() + 1;
 }
 
 Slice Slices::operator[](int index) const {
-  const int owner = first_ + index;
-  const int64_t owned = run_ + owner * part_;
-  const int64_t begin = std::max(owned, offset_);
-  const int64_t end = std::min(owned + part_, offset_ + numel_);
+  const int owner = first_owner() + index;
+  const int64_t owned = run + owner * part;
+  const int64_t begin = std::max(owned, offset);
+  const int64_t end = std::min(owned + part, offset + numel);
   return {.owner = owner,
-          .bucket_offset = begin - offset_,
-          .partition_offset = partition_offset_ + begin - owned,
+          .bucket_offset = begin - offset,
+          .partition_offset = partition_offset + begin - owned,
           .numel = end - begin};
 }
 
 std::optional<Slice> Slices::of(int rank) const {
-  const bool owns = rank >= first_ && rank < first_ + size_;
-  return owns ? std::optional((*this)[rank - first_]) : std::nullopt;
+  const int index = rank - first_owner();
+  return index >= 0 && index < size() ? std::optional((*this)[index]) : std::nullopt;
 }
 
 int64_t auto_bucket_size(int64_t num_params) {

@@ -44,32 +44,27 @@ struct Slice {
 };
 
 /// The slices of a bucket, by owner. Computed, not stored: a layout of 100,000 ranks costs no more
-/// than that of one.
-class Slices {
- public:
-  Slices() = default;
-  /// Of the bucket [offset, offset + numel) within the run of the flat buffer that begins at `run`
-  /// and is cut into one part of `part` elements a rank, which lies at `partition_offset` of its
-  /// owner's partition.
-  Slices(int64_t offset, int64_t numel, int64_t run, int64_t part, int64_t partition_offset);
+/// than that of one. The bucket [offset, offset + numel) lies within the run of the flat buffer
+/// that begins at `run` and is cut into one part of `part` elements a rank, which lies at
+/// `partition_offset` of its owner's partition.
+struct Slices {
+  int64_t offset = 0;
+  int64_t numel = 0;
+  int64_t run = 0;
+  int64_t part = 0;
+  int64_t partition_offset = 0;
 
-  int size() const { return size_; }
+  int size() const;
   Slice operator[](int index) const;
   /// The slice that `rank` owns; none in buckets of the contiguous layout that it has no part in.
   std::optional<Slice> of(int rank) const;
   auto all() const {
-    return std::views::iota(0, size_) |
+    return std::views::iota(0, size()) |
            std::views::transform([this](int index) { return (*this)[index]; });
   }
 
  private:
-  int64_t offset_ = 0;
-  int64_t numel_ = 0;
-  int64_t run_ = 0;
-  int64_t part_ = 0;
-  int64_t partition_offset_ = 0;
-  int first_ = 0;  ///< owner of the first
-  int size_ = 0;
+  int first_owner() const;
 };
 
 /// A run of the flat buffer whose gradients are reduced together.

@@ -188,9 +188,11 @@ nlohmann::json timeline_record(const StepRecord& record) {
   nlohmann::json samples = nlohmann::json::array();
   for (const MemoryLedger::Sample& sample : record.timeline) {
     const auto since_begin = sample.time - record.timeline.front().time;
-    samples.push_back({{"phase", sample.phase},
-                       {"ms", std::chrono::duration<double, std::milli>(since_begin).count()},
-                       {"bytes", bytes_json(sample.current)}});
+    samples.push_back(
+        {{"phase", sample.bucket < 0 ? std::string(sample.phase)
+                                     : fmt::format("bucket {} {}", sample.bucket, sample.phase)},
+         {"ms", std::chrono::duration<double, std::milli>(since_begin).count()},
+         {"bytes", bytes_json(sample.current)}});
   }
   return {{"event", "timeline"},
           {"step", record.step},

@@ -245,7 +245,7 @@ Trace::Trace(const RunConfig& config)
       ranks_(config.launch.ranks) {}
 
 void Trace::add(int rank, int64_t step, const std::vector<Span>& spans,
-                const std::vector<MemoryLedger::Sample>& timeline) {
+                const MemoryLedger& ledger) {
   Rank& own = ranks_[rank];
   if (own.complete || (!covers(step) && !covers(step - 1))) {
     return;
@@ -260,7 +260,7 @@ void Trace::add(int rank, int64_t step, const std::vector<Span>& spans,
     own.spans.insert(own.spans.end(), of_step.begin(), of_step.end());
     const Clock::time_point known =
         own.memory.empty() ? Clock::time_point::min() : own.memory.back().time;
-    std::ranges::copy_if(timeline, std::back_inserter(own.memory),
+    std::ranges::copy_if(ledger.timeline(), std::back_inserter(own.memory),
                          [&](const auto& sample) { return sample.time > known; });
   }
 }

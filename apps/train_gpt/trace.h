@@ -22,12 +22,11 @@ class Trace {
   bool covers(int64_t step) const { return first_step_ <= step && step <= last_step_; }
   int64_t last_step() const { return last_step_; }
 
-  /// What has been taken from the rank's recorder and its ledger's timeline, in or after `step`.
+  /// What has been taken from the rank's recorder in or after `step`, and its ledger's timeline.
   /// The first spans lose what the step before the window began; those that come first after the
   /// window are kept only if its last step began them. Known points of the timeline are passed
   /// over.
-  void add(int rank, int64_t step, const std::vector<Span>& spans,
-           const std::vector<MemoryLedger::Sample>& timeline);
+  void add(int rank, int64_t step, const std::vector<Span>& spans, const MemoryLedger& ledger);
 
   /// Writes trace-event JSON, as Perfetto and chrome://tracing read it.
   void write(RunFile& file) const;

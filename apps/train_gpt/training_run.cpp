@@ -50,7 +50,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   Trace& trace = board.trace();
   const auto take_spans = [&](int64_t step) {
     std::vector<Span> spans = context.recorder().take();
-    trace.add(context.rank(), step, spans, context.ledger().timeline());
+    trace.add(context.rank(), step, spans, context.ledger());
     return spans;
   };
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);

@@ -56,7 +56,7 @@ void MemoryLedger::remove(Category category, int64_t bytes) {
 
 void MemoryLedger::changed() {
   if (follows_) {
-    timeline_.push_back({{}, bytes_.current, Clock::now()});
+    timeline_.push_back({{}, -1, bytes_.current, Clock::now()});
   }
 }
 
@@ -72,10 +72,10 @@ void MemoryLedger::reset_peaks() {
   bytes_.total_peak = bytes_.total;
 }
 
-void MemoryLedger::sample(std::string_view phase) {
+void MemoryLedger::sample(std::string_view phase, int bucket) {
   const std::lock_guard lock(mutex_);
   if (timeline_.size() < kMaxSamples || follows_) {
-    timeline_.push_back({std::string(phase), bytes_.current, Clock::now()});
+    timeline_.push_back({phase, bucket, bytes_.current, Clock::now()});
   }
 }
 

@@ -51,10 +51,11 @@ class MemoryLedger {
       return at_total_peak[static_cast<int>(category)];
     }
   };
-  /// One point of the timeline: what each category held when `phase` ended, or, where `phase` is
-  /// empty, after one of the changes that `follow` asks for.
+  /// One point of the timeline: what each category held when `phase` ended, of a bucket or of none
+  /// (-1), or, where `phase` is empty, after one of the changes that `follow` asks for.
   struct Sample {
-    std::string phase;
+    std::string_view phase;  ///< static storage
+    int bucket = -1;
     CategoryBytes current = {};
     Clock::time_point time = {};
   };
@@ -73,8 +74,8 @@ class MemoryLedger {
   /// Peaks start again from what is held now.
   void reset_peaks();
   /// Adds a point to the timeline, which `clear_timeline` empties (the training loop does so once a
-  /// step).
-  void sample(std::string_view phase);
+  /// step). `phase` has static storage.
+  void sample(std::string_view phase, int bucket = -1);
   void clear_timeline();
   /// Whether each change of bytes adds a point too.
   void follow(bool changes);
