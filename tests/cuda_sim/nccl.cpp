@@ -50,9 +50,9 @@ struct Collective {
 
 /// The ranks of one unique id.
 struct Clique {
+  const int size;                                          ///< read without the device's lock
   std::map<Key, std::shared_ptr<Collective>> collectives;  ///< unfinished ones
-  int size = 0;
-  std::set<int> devices;  ///< of the ranks that have joined
+  std::set<int> devices;                                   ///< of the ranks that have joined
   ncclResult_t error = ncclSuccess;
   std::string text;
 };
@@ -194,6 +194,7 @@ struct ncclComm {
   std::map<int, uint64_t> sent = {};  ///< transfers, by peer
   std::map<int, uint64_t> received = {};
   std::vector<Part> deferred = {};  ///< of a call that said ncclInProgress
+  std::string text = {};            ///< that ncclGetLastError has given
 };
 
 namespace {
@@ -344,10 +345,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   ncclResult_t result = ncclUnhandledCudaError;
   call([&](Device&) {
     auto& clique = cliques[std::string(id.internal, sizeof(id.internal))];
-    clique = clique == nullptr ? std::make_shared<Clique>() : clique;
-    clique->size = size;
+    clique = clique == nullptr ? std::make_shared<Clique>(size) : clique;
     *comm = new ncclComm{.clique = clique, .rank = rank, .blocking = blocking, .ready = blocking};
-    result = !clique->devices.insert(host_thread().device).second
+    result = clique->size != size
+                 ? fail(*clique, ncclInvalidArgument, "the ranks name different numbers of ranks")
+             : !clique->devices.insert(host_thread().device).second
                  ? fail(*clique, ncclInvalidUsage, "two ranks are on one device")
              : blocking ? ncclSuccess
                         : ncclInProgress;
@@ -398,7 +400,14 @@ const char* ncclGetErrorString(ncclResult_t result) {
 }
 
 const char* ncclGetLastError(ncclComm_t comm) {
-  return comm == nullptr ? "" : comm->clique->text.c_str();
+  if (comm == nullptr) {
+    return "";
+  }
+  call([&](Device&) {
+    comm->text = comm->clique->text;
+    return cudaSuccess;
+  });
+  return comm->text.c_str();
 }
 
 ncclResult_t ncclGroupStart() {
