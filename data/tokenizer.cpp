@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "data/bpe_tokenizer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::data {
@@ -28,29 +29,26 @@ class ByteTableTokenizer final : public Tokenizer {
   std::string_view name() const override { return name_; }
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.size()); }
 
-  std::vector<int32_t> encode(std::string_view text) const override {
-    std::vector<int32_t> tokens(text.size());
-    for (size_t i = 0; i < text.size(); ++i) {
-      const auto byte = static_cast<uint8_t>(text[i]);
-      tokens[i] = token_of_byte_[byte];
-      require(tokens[i] != kNotInVocabulary, "tokenizer",
-              "a byte outside the {} vocabulary; got 0x{:02x} at offset {}, expected one of the {} "
-              "bytes of the training corpus",
-              name_, byte, i, vocab_size());
-    }
-    return tokens;
-  }
+  std::unique_ptr<TokenStream> stream() const override;
+  size_t last_cut(std::string_view text) const override { return text.size(); }
 
   std::string decode(std::span<const int32_t> tokens) const override {
     std::string text;
     text.reserve(tokens.size());
     for (const int32_t token : tokens) {
-      require(token >= 0 && token < vocab_size(), "tokenizer",
-              "a token outside the {} vocabulary; got {}, expected 0 to {}", name_, token,
-              vocab_size() - 1);
+      require_token(token);
       text.push_back(vocabulary_[static_cast<size_t>(token)]);
     }
     return text;
+  }
+
+  int32_t token_of(uint8_t byte, uint64_t offset) const {
+    const int32_t token = token_of_byte_[byte];
+    require(token != kNotInVocabulary, "tokenizer",
+            "a byte outside the {} vocabulary; got 0x{:02x} at offset {}, expected one of the {} "
+            "bytes of the training corpus",
+            name_, byte, offset, vocab_size());
+    return token;
   }
 
  private:
@@ -58,6 +56,26 @@ class ByteTableTokenizer final : public Tokenizer {
   std::string vocabulary_;
   std::array<int32_t, kNumBytes> token_of_byte_;
 };
+
+class ByteTableStream final : public TokenStream {
+ public:
+  explicit ByteTableStream(const ByteTableTokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  void push(std::string_view text, std::vector<int32_t>& tokens) override {
+    for (const char c : text) {
+      tokens.push_back(tokenizer_.token_of(static_cast<uint8_t>(c), offset_++));
+    }
+  }
+  void finish(std::vector<int32_t>&) override { offset_ = 0; }
+
+ private:
+  const ByteTableTokenizer& tokenizer_;
+  uint64_t offset_ = 0;
+};
+
+std::unique_ptr<TokenStream> ByteTableTokenizer::stream() const {
+  return std::make_unique<ByteTableStream>(*this);
+}
 
 std::string all_bytes() {
   std::string bytes(kNumBytes, '\0');
@@ -79,8 +97,23 @@ std::string distinct_bytes(std::span<const std::string_view> texts) {
 
 }  // namespace
 
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> tokens;
+  const std::unique_ptr<TokenStream> encoder = stream();
+  encoder->push(text, tokens);
+  encoder->finish(tokens);
+  return tokens;
+}
+
+void Tokenizer::require_token(int32_t token) const {
+  require(token >= 0 && token < vocab_size(), "tokenizer",
+          "a token outside the {} vocabulary; got {}, expected 0 to {}", name(), token,
+          vocab_size() - 1);
+}
+
 std::unique_ptr<const Tokenizer> make_tokenizer(std::string_view name,
-                                                std::span<const std::string_view> texts) {
+                                                std::span<const std::string_view> texts,
+                                                const std::string& vocab) {
   if (name == "byte") {
     return std::make_unique<ByteTableTokenizer>(name, all_bytes());
   }
@@ -94,12 +127,10 @@ std::unique_ptr<const Tokenizer> make_tokenizer(std::string_view name,
     return std::make_unique<ByteTableTokenizer>(name, std::move(vocabulary));
   }
   if (name == "gpt2") {
-    throw ConfigError("tokenizer",
-                      "the gpt2 tokenizer is not built yet; got 'gpt2', expected 'byte' or 'char'; "
-                      "texts tokenised for GPT-2 can be read as llm.c .bin shards");
+    return std::make_unique<BpeTokenizer>(BpeVocabulary::from_folder(vocab));
   }
-  throw ConfigError("tokenizer", fmt::format("unknown tokenizer; got '{}', expected 'byte' or "
-                                             "'char'",
+  throw ConfigError("tokenizer", fmt::format("unknown tokenizer; got '{}', expected 'byte', "
+                                             "'char' or 'gpt2'",
                                              name));
 }
 
