@@ -12,6 +12,7 @@
 #include "apps/benchmark/overlap_command.h"
 #include "apps/benchmark/ranks_command.h"
 #include "apps/benchmark/step_command.h"
+#include "apps/benchmark/tokens_command.h"
 #include "framework/memory/allocator.h"
 #include "framework/onednn/backend.h"
 
@@ -131,6 +132,18 @@ int main(int argc, char** argv) {
   add_count(overlap_app, "--steps", overlap.steps,
             "Measured steps of a turn, between one before and one after them");
   add_json(overlap_app, overlap.json);
+
+  bench::TokensCommand tokens;
+  CLI::App* tokens_app = program.add_subcommand(
+      "tokens",
+      "How fast one thread turns a text, repeated to 100 MB, into GPT-2's tokens, and two texts "
+      "that are one long word;\nbeside it, how fast it finds the text's words, and reads its "
+      "bytes.");
+  tokens_app->add_option("TEXT", tokens.text, "Text file")->required();
+  tokens_app->add_option("--vocab", tokens.vocab, "Folder with GPT-2's encoder.json and vocab.bpe")
+      ->required();
+  add_count(tokens_app, "--rounds", tokens.rounds, "Measured rounds, after one that warms up");
+  add_json(tokens_app, tokens.json);
   CLI11_PARSE(program, argc, argv);
 
   step.training.model = kModels.at(model);
@@ -138,6 +151,10 @@ int main(int argc, char** argv) {
   ranks.training.threads = threads_of(cores, ranks.training.ranks);
   overlap.training.threads = threads_of(cores, overlap.training.ranks);
   try {
+    if (*tokens_app) {
+      bench::run_tokens_command(tokens);
+      return 0;
+    }
     const std::unique_ptr<Backend> backend = make_onednn_backend();
     if (*step_app) {
       bench::run_step_command(step, *backend);
