@@ -4,12 +4,11 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
+#include "data/shard_header.h"
 #include "framework/core/error.h"
 
 namespace zerolab::data {
@@ -18,13 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "shards are read as they lie on disk");
-
 constexpr std::string_view kShardSuffix = ".bin";
-constexpr int32_t kShardMagic = 20240520;
-constexpr int32_t kShardVersion = 1;
-constexpr size_t kHeaderInts = 256;
-constexpr size_t kHeaderBytes = kHeaderInts * sizeof(int32_t);
 
 bool is_shard(const std::string& path) { return path.ends_with(kShardSuffix); }
 
@@ -44,33 +37,52 @@ std::vector<std::string> glob_files(const std::string& pattern) {
   return files;
 }
 
-std::span<const uint16_t> tokens_of(const MappedFile& file) {
-  const std::span<const std::byte> body = file.bytes().subspan(kHeaderBytes);
-  return {reinterpret_cast<const uint16_t*>(body.data()), body.size() / sizeof(uint16_t)};
+/// llm.c's files begin with the date of their format, such as 20240520.
+bool has_header(std::span<const std::byte> bytes) {
+  int32_t magic = 0;
+  std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof(magic)));
+  return magic / 10'000 == ShardHeader::kMagic / 10'000;
 }
 
-/// Throws unless the header is one of ours and counts exactly the tokens that the file holds.
-void check_shard(const std::string& path, const MappedFile& file) {
-  const std::span<const std::byte> bytes = file.bytes();
-  require(
-      bytes.size() >= kHeaderBytes, "data",
-      "'{}' is no token shard; got {} bytes, expected a header of {}; is the file cut short, or "
-      "a text named .bin?",
-      path, bytes.size(), kHeaderBytes);
-  std::array<int32_t, 3> header;
-  std::memcpy(header.data(), bytes.data(), sizeof(header));
-  const auto [magic, version, num_tokens] = header;
-  require(magic == kShardMagic, "data",
-          "'{}' is no token shard; got magic {}, expected {}; shards are written by llm.c's "
-          "dev/data scripts for GPT-2 (uint16 tokens)",
-          path, magic, kShardMagic);
-  require(version == kShardVersion, "data",
-          "'{}' has an unknown shard version; got {}, expected {}", path, version, kShardVersion);
-  const auto expected = static_cast<int64_t>(kHeaderBytes) + int64_t{num_tokens} * 2;
-  require(num_tokens >= 0 && static_cast<int64_t>(bytes.size()) == expected, "data",
+void check_header(const std::string& path, std::span<const std::byte> bytes) {
+  require(bytes.size() >= sizeof(ShardHeader), "data",
+          "'{}' is no token shard; got {} bytes, expected a header of {}; is the file cut short?",
+          path, bytes.size(), sizeof(ShardHeader));
+  ShardHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  require(header.magic == ShardHeader::kMagic, "data",
+          "'{}' is no token shard; got magic {}, expected {}; shards are written by `train-gpt "
+          "prepare` and llm.c's dev/data scripts for GPT-2 (uint16 tokens)",
+          path, header.magic, ShardHeader::kMagic);
+  require(header.version == ShardHeader::kVersion, "data",
+          "'{}' has an unknown shard version; got {}, expected {}", path, header.version,
+          ShardHeader::kVersion);
+  const auto expected = static_cast<int64_t>(sizeof(header)) + int64_t{header.num_tokens} * 2;
+  require(header.num_tokens >= 0 && static_cast<int64_t>(bytes.size()) == expected, "data",
           "the size of '{}' does not fit its header; got {} bytes, expected {} for {} tokens; is "
           "the file cut short?",
-          path, bytes.size(), expected, num_tokens);
+          path, bytes.size(), expected, header.num_tokens);
+}
+
+/// Of two bytes a token one is small in any text, and a text file holds no such byte.
+bool looks_like_text(std::span<const std::byte> bytes) {
+  const auto start = bytes.first(std::min<size_t>(bytes.size(), 4096));
+  return !start.empty() &&
+         std::ranges::none_of(start, [](std::byte b) { return b < std::byte{9}; });
+}
+
+/// The tokens of a `.bin` file; throws where it is none.
+std::span<const uint16_t> tokens_of(const std::string& path, std::span<const std::byte> bytes) {
+  if (has_header(bytes)) {
+    check_header(path, bytes);
+    bytes = bytes.subspan(sizeof(ShardHeader));
+  } else {
+    require(bytes.size() % sizeof(uint16_t) == 0 && !looks_like_text(bytes), "data",
+            "'{}' is no file of tokens; got {} bytes without llm.c's magic {}, expected that, or "
+            "uint16 tokens alone; is the file cut short, or a text named .bin?",
+            path, bytes.size(), ShardHeader::kMagic);
+  }
+  return {reinterpret_cast<const uint16_t*>(bytes.data()), bytes.size() / sizeof(uint16_t)};
 }
 
 }  // namespace
@@ -121,11 +133,12 @@ Corpus::Corpus(std::span<const std::string> patterns) : paths_(resolve_paths(pat
   }
   size_t payload = 0;
   for (const std::string& path : paths_) {
-    const MappedFile& file = files_.emplace_back(path);
+    const std::span<const std::byte> bytes = files_.emplace_back(path).bytes();
     if (kind_ == CorpusKind::kTokens) {
-      check_shard(path, file);
+      payload += shards_.emplace_back(tokens_of(path, bytes)).size();
+    } else {
+      payload += bytes.size();
     }
-    payload += file.bytes().size() - (kind_ == CorpusKind::kTokens ? kHeaderBytes : 0);
   }
   if (payload == 0) {
     throw ConfigError("data", fmt::format("the corpus is empty; got {} file(s) of no content, the "
@@ -139,16 +152,6 @@ std::vector<std::string_view> Corpus::texts() const {
   if (kind_ == CorpusKind::kText) {
     for (const MappedFile& file : files_) {
       views.emplace_back(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    }
-  }
-  return views;
-}
-
-std::vector<std::span<const uint16_t>> Corpus::shards() const {
-  std::vector<std::span<const uint16_t>> views;
-  if (kind_ == CorpusKind::kTokens) {
-    for (const MappedFile& file : files_) {
-      views.push_back(tokens_of(file));
     }
   }
   return views;

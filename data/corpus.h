@@ -10,7 +10,7 @@
 
 namespace zerolab::data {
 
-/// What a corpus holds: text that a tokenizer must encode, or llm.c `.bin` shards of uint16 tokens.
+/// What a corpus holds: text that a tokenizer must encode, or `.bin` files of uint16 tokens.
 enum class CorpusKind : uint8_t { kText, kTokens };
 
 /// The files that `[data] path` names: in the order of its entries, and the matches of one pattern
@@ -22,13 +22,14 @@ std::vector<std::string> resolve_paths(std::span<const std::string> patterns);
 /// The memory-mapped files of `[data] path`, immutable. A name that ends in `.bin` is a shard,
 /// any other a text.
 ///
-/// A shard is 256 int32 of header (magic 20240520, version 1, number of tokens, zeros), then one
-/// little-endian uint16 a token.
+/// A shard is a `ShardHeader`, then one little-endian uint16 a token. A `.bin` file of an even size
+/// that does not begin with the magic of an llm.c file is nanoGPT's kind, tokens without a header.
+/// No text of GPT-2's tokens begins with such a magic: its first half is above 50256.
 class Corpus {
  public:
   /// Throws `ConfigError` where the list is empty, a pattern matches nothing, a file is named
-  /// twice, texts and shards are mixed, or all is empty; `Error` where a file cannot be read or a
-  /// shard's header does not fit its file.
+  /// twice, texts and shards are mixed, or all is empty; `Error` where a file cannot be read, a
+  /// shard's header does not fit its file, or a file without a header has an odd size or is text.
   explicit Corpus(std::span<const std::string> patterns);
 
   CorpusKind kind() const { return kind_; }
@@ -37,11 +38,12 @@ class Corpus {
   /// One view a file, valid while the corpus (or the one it was moved to) lives; none where the
   /// corpus is of the other kind.
   std::vector<std::string_view> texts() const;
-  std::vector<std::span<const uint16_t>> shards() const;
+  const std::vector<std::span<const uint16_t>>& shards() const { return shards_; }
 
  private:
   std::vector<std::string> paths_;
   std::vector<MappedFile> files_;
+  std::vector<std::span<const uint16_t>> shards_;  // within files_
   CorpusKind kind_ = CorpusKind::kText;
 };
 

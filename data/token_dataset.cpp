@@ -41,10 +41,21 @@ std::shared_ptr<const TokenDataset> TokenDataset::from_text(const Corpus& corpus
   require(tokenizer.vocab_size() <= kMaxVocabSize, "data",
           "the {} vocabulary does not fit uint16 tokens; got {} tokens, expected at most {}",
           tokenizer.name(), tokenizer.vocab_size(), kMaxVocabSize);
+  constexpr size_t kPart = size_t{1} << 20;
   std::vector<uint16_t> tokens;
-  for (const std::string_view text : corpus.texts()) {
-    const std::vector<int32_t> encoded = tokenizer.encode(text);
+  std::vector<int32_t> encoded;  // of a part, so that no text's tokens are there twice
+  const std::unique_ptr<TokenStream> stream = tokenizer.stream();
+  const auto take_encoded = [&] {
     tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+    encoded.clear();
+  };
+  for (std::string_view text : corpus.texts()) {
+    for (; !text.empty(); text.remove_prefix(std::min(kPart, text.size()))) {
+      stream->push(text.substr(0, kPart), encoded);
+      take_encoded();
+    }
+    stream->finish(encoded);
+    take_encoded();
   }
   return from_tokens(std::move(tokens));
 }
@@ -53,7 +64,7 @@ std::shared_ptr<const TokenDataset> TokenDataset::from_shards(Corpus corpus) {
   require(corpus.kind() == CorpusKind::kTokens, "data",
           "a text must be tokenised first; got text files, expected .bin shards");
   std::shared_ptr<TokenDataset> dataset(new TokenDataset);
-  const std::vector<std::span<const uint16_t>> shards = corpus.shards();
+  const std::vector<std::span<const uint16_t>>& shards = corpus.shards();
   for (size_t i = 0; i < shards.size(); ++i) {
     dataset->append(shards[i], corpus.paths()[i]);
   }

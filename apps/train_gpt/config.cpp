@@ -88,7 +88,7 @@ void resolve_loss_scale(RunConfig& config) {
   }
 }
 
-/// The files that `pattern`, a path or a glob, names; sorted.
+/// The files that `pattern`, a path or a glob, names; sorted. A name of its own may be a folder.
 std::vector<std::string> matches(const std::filesystem::path& pattern) {
   if (std::filesystem::exists(pattern)) {
     return {pattern.string()};
@@ -129,6 +129,9 @@ void resolve_inputs(RunConfig& config, const std::filesystem::path& folder) {
     files.insert(files.end(), found.begin(), found.end());
   }
   config.data.path = files;
+  if (!config.data.vocab.empty()) {
+    config.data.vocab = find_input(config, "data.vocab", folder, config.data.vocab).front();
+  }
   std::string& init_from = config.model.init_from;
   if (!init_from.empty()) {
     init_from = find_input(config, "model.init_from", folder, init_from).front();
@@ -143,6 +146,12 @@ void check(const RunConfig& config) {
   if (config.run.eval_every > 0 && config.data.val_fraction == 0) {
     refuse(config, "run.eval_every",
            "run.eval_every needs a validation split; got data.val_fraction 0, expected > 0");
+  }
+  if ((config.data.tokenizer == "gpt2") != !config.data.vocab.empty()) {
+    refuse(config, config.data.vocab.empty() ? "data.tokenizer" : "data.vocab",
+           "data.tokenizer \"gpt2\" and data.vocab need each other; got tokenizer \"{}\" and vocab "
+           "\"{}\", expected the folder with GPT-2's encoder.json and vocab.bpe, or neither",
+           config.data.tokenizer, config.data.vocab);
   }
   if (config.model.n_embd % config.model.n_head != 0) {
     refuse(config, "model.n_embd",

@@ -47,6 +47,7 @@ struct ModelSection {
 struct DataSection {
   std::vector<std::string> path;
   std::string tokenizer = "byte";
+  std::string vocab;
   std::string order = "shuffled";
   double val_fraction = 0.1;
 };

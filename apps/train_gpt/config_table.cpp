@@ -121,12 +121,14 @@ std::vector<Entry> make_table() {
   const Section<&RunConfig::data> data(table, "data");
   data.key<&DataSection::path>(
       "path",
-      "Text files or llm.c .bin shards: a file, a glob or a list of them, taken relative "
-      "to the config file's folder if they exist there, else to the working directory.");
+      "Text files or .bin files of tokens (docs/data.md): a file, a glob or a list of them, taken "
+      "relative to the config file's folder if they exist there, else to the working directory.");
   data.key<&DataSection::tokenizer>(
           "tokenizer", "What a token is: a byte, a character of the text, or one of GPT-2's.")
-      .one_of({"byte", "char", "gpt2"})
-      .to_come({"gpt2"});
+      .one_of({"byte", "char", "gpt2"});
+  data.key<&DataSection::vocab>(
+      "vocab",
+      "Folder with GPT-2's encoder.json and vocab.bpe, which tokenizer gpt2 reads; taken as path.");
   data.key<&DataSection::order>(
           "order",
           "Order of the windows of T tokens: a seeded permutation an epoch, or as they stand.")

@@ -49,7 +49,8 @@ TrainingData load_training_data(const RunConfig& config) {
     dataset = data::TokenDataset::from_shards(std::move(corpus));
     dataset->require_tokens_below(vocab_size);
   } else {
-    const auto tokenizer = data::make_tokenizer(config.data.tokenizer, corpus.texts());
+    const auto tokenizer =
+        data::make_tokenizer(config.data.tokenizer, corpus.texts(), config.data.vocab);
     if (vocab_size == 0) {
       vocab_size = tokenizer->vocab_size();
     } else if (vocab_size < tokenizer->vocab_size()) {

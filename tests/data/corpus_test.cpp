@@ -76,6 +76,8 @@ TEST_F(CorpusTest, RefusesAnEmptyCorpus) {
             std::string::npos);
   EXPECT_NE(failure_of<ConfigError>({dir_.write_shard("a.bin", {})}).find("the corpus is empty"),
             std::string::npos);
+  EXPECT_NE(failure_of<ConfigError>({dir_.write("b.bin", "")}).find("the corpus is empty"),
+            std::string::npos);
   EXPECT_NE(failure_of<ConfigError>({}).find("got an empty list"), std::string::npos);
 }
 
@@ -118,10 +120,28 @@ TEST_F(CorpusTest, RefusesAnUnreadableFile) {
   EXPECT_NE(message.find("Permission denied"), std::string::npos) << message;
 }
 
-TEST_F(CorpusTest, RefusesAShardShorterThanItsHeader) {
-  for (const char* content : {"", "x", "a text that was named .bin"}) {
+TEST_F(CorpusTest, ReadsTokensWithoutAHeader) {
+  const std::string path = dir_.write("nano.bin", std::string_view("\x01\0\xff\xff\x0a\x02", 6));
+  const Corpus corpus = open({path, dir_.write_shard("with.bin", {7})});
+  ASSERT_EQ(corpus.shards().size(), 2U);
+  EXPECT_EQ(std::vector<uint16_t>(corpus.shards()[0].begin(), corpus.shards()[0].end()),
+            (std::vector<uint16_t>{1, 65535, 522}));
+  EXPECT_EQ(corpus.shards()[1].front(), 7);
+}
+
+TEST_F(CorpusTest, RefusesAHeaderThatIsCutShort) {
+  const std::string path = dir_.write_shard("a.bin", {});
+  std::filesystem::resize_file(path, 1023);
+  const std::string message = failure_of<Error>({path});
+  EXPECT_NE(message.find("got 1023 bytes, expected a header of 1024"), std::string::npos)
+      << message;
+}
+
+TEST_F(CorpusTest, RefusesATextNamedBinAndHalfATokenBehindNone) {
+  for (const std::string_view content : {std::string_view("x"), std::string_view("\1\0\1", 3),
+                                         std::string_view("a text that was named .bin")}) {
     const std::string message = failure_of<Error>({dir_.write("a.bin", content)});
-    EXPECT_NE(message.find("expected a header of 1024"), std::string::npos) << message;
+    EXPECT_NE(message.find("without llm.c's magic 20240520"), std::string::npos) << message;
   }
 }
 
