@@ -6,10 +6,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <limits>
+#include <thread>
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/compare_variants.h"
 #include "apps/train_gpt/plan_command.h"
+#include "apps/train_gpt/prepare_command.h"
 #include "apps/train_gpt/version.h"
 #include "framework/core/error.h"
 #include "framework/memory/allocator.h"
@@ -136,6 +139,27 @@ int main(int argc, char** argv) {
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
+  CLI::App* prepare = program.add_subcommand(
+      "prepare", "Turn texts into tokens: llm.c .bin shards, which data.path takes");
+  app::PrepareOptions preparing;
+  prepare
+      ->add_option("INPUT", preparing.inputs,
+                   "Text files or glob patterns, in this order; - alone: standard input")
+      ->required();
+  prepare->add_option("-o,--output", preparing.out, "Folder for the shards")->required();
+  prepare->add_option("--tokenizer", preparing.tokenizer, "What a token is, as data.tokenizer")
+      ->check(CLI::IsMember({"gpt2", "byte", "char"}))
+      ->capture_default_str();
+  prepare->add_option("--vocab", preparing.vocab, "Folder of gpt2's vocabulary, as data.vocab");
+  preparing.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  prepare->add_option("--threads", preparing.threads, "Threads that encode")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  prepare->add_option("--shard-tokens", preparing.shard_tokens, "Tokens of a shard")
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
+      ->capture_default_str();
+  prepare->add_flag("--resume", preparing.resume, "Go on where a stopped or killed one was");
+
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -156,9 +180,12 @@ int main(int argc, char** argv) {
       app::write_report(runs, page);
       return 0;
     }
-    const app::RunConfig config = app::load_config(file, overrides);
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
+    if (*prepare) {
+      return app::prepare_command(preparing, stop_requested);
+    }
+    const app::RunConfig config = app::load_config(file, overrides);
     if (*train) {
       return app::train_command(config, stop_requested);
     }
