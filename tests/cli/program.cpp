@@ -57,12 +57,13 @@ std::string text() {
 
 }  // namespace
 
-Program::Program(const data::TempDir& folder, const std::vector<std::string>& arguments)
+Program::Program(const data::TempDir& folder, const std::vector<std::string>& arguments,
+                 const std::string& input)
     : out_(folder.path("stdout")), err_(folder.path("stderr")) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(), O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), kFlags, 0666);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_.c_str(), kFlags, 0666);
   posix_spawn_file_actions_addchdir_np(&actions, folder.path("").c_str());

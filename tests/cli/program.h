@@ -18,11 +18,12 @@ struct Ended {
   std::string err;
 };
 
-/// train-gpt as a process of its own, with `folder` as working directory. It is killed if it is
-/// still there at destruction.
+/// train-gpt as a process of its own, with `folder` as working directory, and its standard input
+/// from a file. It is killed if it is still there at destruction.
 class Program {
  public:
-  Program(const data::TempDir& folder, const std::vector<std::string>& arguments);
+  Program(const data::TempDir& folder, const std::vector<std::string>& arguments,
+          const std::string& input = "/dev/null");
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
