@@ -72,9 +72,6 @@ std::string config_help() {
        [&](const Entry& entry) {
          text += fmt::format("  {} = {}\n      {}\n      Expects {}", entry.key,
                              toml_value(entry.value(defaults)), entry.help, entry.expected());
-         if (!entry.built) {
-           text += "; not built in this version: the default only";
-         }
          if (!entry.choices_to_come.empty()) {
            text += fmt::format("; not built in this version: \"{}\"",
                                fmt::join(entry.choices_to_come, "\", \""));

@@ -254,7 +254,7 @@ json loss_of(const LoggedRun& run, const LoggedRun& first) {
     points.push_back({step.step, step.loss});
   }
   const auto point = [](const LoggedStep& step) { return json{step.step, step.loss}; };
-  json loss = {{"steps", run.steps.size()},
+  json loss = {{"steps", run.dropped_steps + std::ssize(run.steps)},
                {"points", points},
                {"evaluations", json::array()},
                {"against_first", verdict(run, first)}};
