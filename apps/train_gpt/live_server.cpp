@@ -125,6 +125,8 @@ class LiveServer::Http final : public httplib::Server {
                     "(above 1023)"));
     }
     address_.port = port;
+    // httplib's queue of 5 would make the sixth of those who come at once try again, seconds later.
+    ::listen(svr_sock_, SOMAXCONN);
   }
 
   HandlerResponse check(const httplib::Request& request, httplib::Response& response) const {

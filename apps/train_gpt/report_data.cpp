@@ -223,6 +223,8 @@ json throughput_of(const LoggedRun& run) {
           {"mfu", peak > 0.0 ? json(flops_per_token(run) * rate / peak) : json()}};
 }
 
+int64_t num_steps(const LoggedRun& run) { return run.dropped_steps + std::ssize(run.steps); }
+
 /// The losses of the steps that both runs have.
 json verdict(const LoggedRun& run, const LoggedRun& first) {
   double largest = 0.0;
@@ -242,7 +244,7 @@ json verdict(const LoggedRun& run, const LoggedRun& first) {
       }
     }
   }
-  return {{"compared_steps", compared},
+  return {{"compared_steps", &run == &first ? num_steps(run) : compared},
           {"same_bits", largest == 0.0},
           {"largest_difference", largest},
           {"at_step", largest_at}};
@@ -254,7 +256,7 @@ json loss_of(const LoggedRun& run, const LoggedRun& first) {
     points.push_back({step.step, step.loss});
   }
   const auto point = [](const LoggedStep& step) { return json{step.step, step.loss}; };
-  json loss = {{"steps", run.dropped_steps + std::ssize(run.steps)},
+  json loss = {{"steps", num_steps(run)},
                {"points", points},
                {"evaluations", json::array()},
                {"against_first", verdict(run, first)}};
