@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <httplib.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,21 +28,59 @@ constexpr std::chrono::seconds kPatience(5);
 constexpr std::chrono::seconds kInterval(1);
 constexpr std::chrono::milliseconds kFarewell(500);
 
-/// What httplib reads a request from and writes the answer to. The socket has `kPatience` as the
-/// timeout of each call; the request as a whole is bounded here, in size and in time.
+bool is_host_header(std::string_view line) {
+  constexpr std::string_view kName = "host:";
+  return line.size() > kName.size() && strncasecmp(line.data(), kName.data(), kName.size()) == 0;
+}
+
+/// An answer without content, if the socket takes it at once.
+void answer(int socket, std::string_view status) {
+  const std::string text =
+      fmt::format("HTTP/1.1 {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status);
+  send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// A browser's connection, as httplib sees it. The socket has `kPatience` as the timeout of each
+/// call; a request as a whole is bounded here, in size and in time.
 class Connection final : public httplib::Stream {
  public:
   explicit Connection(int socket) : socket_(socket) {}
 
+  /// Takes the request's head up to its empty line; bodies are never read. Of the headers httplib
+  /// gets "Host" alone: what it would do for others takes the run's time (compression) or can be
+  /// abused (a long list of ranges overflows the stack of its regular expression).
+  bool receive() {
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    std::string head;
+    while (head.find("\r\n\r\n") == std::string::npos) {
+      if (head.size() > kLargestRequest) {
+        answer(socket_, "431 Request Header Fields Too Large");
+        return false;
+      }
+      char block[1024];
+      const ssize_t got = recv(socket_, block, sizeof(block), 0);
+      if (got <= 0 || Clock::now() > deadline) {
+        return false;
+      }
+      head.append(block, got);
+    }
+    std::string_view rest = head;
+    for (size_t end; (end = rest.find('\n')) != std::string_view::npos;
+         rest.remove_prefix(end + 1)) {
+      if (request_.empty() || is_host_header(rest)) {
+        request_ += rest.substr(0, end + 1);
+      }
+    }
+    request_ += "\r\n";
+    return true;
+  }
+
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
   ssize_t read(char* data, size_t size) override {
-    if (left_ == 0 || Clock::now() > deadline_) {
-      return -1;
-    }
-    const ssize_t got = recv(socket_, data, std::min(size, left_), 0);
-    left_ -= got > 0 ? got : 0;
-    return got;
+    const size_t count = request_.copy(data, size, read_);
+    read_ += count;
+    return static_cast<ssize_t>(count);
   }
   ssize_t write(const char* data, size_t size) override {
     return send(socket_, data, size, MSG_NOSIGNAL);
@@ -52,8 +91,8 @@ class Connection final : public httplib::Stream {
 
  private:
   int socket_;
-  size_t left_ = kLargestRequest;
-  Clock::time_point deadline_ = Clock::now() + kPatience;
+  std::string request_;
+  size_t read_ = 0;  ///< of it
 };
 
 }  // namespace
@@ -97,10 +136,11 @@ class LiveServer::Http final : public httplib::Server {
 
   void listen() {
     listening_ = std::async(std::launch::async, [this] {
+      // Which the threads that serve inherit: signals are for the run, and would cut calls short.
       sigset_t signals;
       sigfillset(&signals);
-      pthread_sigmask(SIG_BLOCK, &signals,
-                      nullptr);  // they are for the run; here they would cut calls short
+      pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+      pthread_setname_np(pthread_self(), "live page");
       listen_after_bind();
     });
   }
@@ -167,16 +207,13 @@ class LiveServer::Http final : public httplib::Server {
       try {
         Connection connection(socket);
         bool closed = false;
-        process_request(connection, true, closed, [](httplib::Request& request) {
-          request.ranges.clear();                    // many ranges would make a huge answer
-          request.headers.erase("Accept-Encoding");  // to compress takes time from the run
-        });
+        if (connection.receive()) {
+          process_request(connection, true, closed, nullptr);
+        }
       } catch (...) {  // its browser sees a broken connection; the run must not see anything
       }
     } else {
-      constexpr std::string_view kFull =
-          "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-      send(socket, kFull.data(), kFull.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      answer(socket, "503 Service Unavailable");
     }
     const std::lock_guard lock(mutex_);  // `end` must not meet a number that is a new socket's
     open_.erase(socket);
