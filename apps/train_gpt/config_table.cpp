@@ -286,11 +286,10 @@ std::vector<Entry> make_table() {
          "trace_first_step", "First step of the trace; the run's first is not like the others.")
       .in(at_least(1));
   log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 100));
-  log.key<&LogSection::dashboard>("dashboard",
-                                  "Serve the report's page while the run goes on, at this port of "
-                                  "this machine alone (\"8080\"), "
-                                  "or at an address (\"127.0.0.1:8080\"); port 0: any that is "
-                                  "free. Needs metrics; empty: no page.");
+  log.key<&LogSection::dashboard>(
+      "dashboard",
+      "Serve the report's page while the run goes on: at a port of this machine alone, such as "
+      "\"8080\", or at HOST:PORT; port 0: any that is free; empty: no page. Needs log.metrics.");
   log.key<&LogSection::peak_tflops>(
          "peak_tflops",
          "Most that all ranks' processors together can multiply, in 10^12 operations a second, for "

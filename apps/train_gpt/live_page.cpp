@@ -52,12 +52,8 @@ void drop_some(LoggedRun& run, size_t most) {
     run.steps = thinned_out(run.steps, most / 2);
     run.dropped_steps += static_cast<int64_t>(before - run.steps.size());
   }
-  if (const size_t before = run.evaluations.size(); before > most) {
-    const size_t kept = (before + 1) / 2;
-    for (size_t i = 0; i < kept; ++i) {  // every second, with the last
-      run.evaluations[i] = run.evaluations[2 * i + 1 - before % 2];
-    }
-    run.evaluations.resize(kept);
+  if (run.evaluations.size() > most) {
+    run.evaluations = thinned_out(run.evaluations, most / 2);
   }
 }
 

@@ -37,7 +37,7 @@ class LivePage {
   LiveServer server_;  ///< last: its threads use the others
 };
 
-/// Drops steps and evaluations of which there are more than `most`; `thinned_out` keeps the peaks.
+/// Drops steps where there are more than `most`, and evaluations, but no peaks (`thinned_out`).
 void drop_some(LoggedRun& run, size_t most);
 
 }  // namespace zerolab::app

@@ -134,7 +134,7 @@ class LiveServer::Http final : public httplib::Server {
     }
   }
 
-  void listen() {
+  void start() {
     listening_ = std::async(std::launch::async, [this] {
       // Which the threads that serve inherit: signals are for the run, and would cut calls short.
       sigset_t signals;
@@ -259,7 +259,7 @@ LiveServer::LiveServer(const ListenAddress& address, std::string page, Source so
 
 LiveServer::~LiveServer() = default;
 
-void LiveServer::start() { http_->listen(); }
+void LiveServer::start() { http_->start(); }
 
 std::string LiveServer::url() const { return http_->address().url(); }
 

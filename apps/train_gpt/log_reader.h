@@ -10,15 +10,11 @@
 
 namespace zerolab::app {
 
+/// A step, or an evaluation after it.
 struct LoggedStep {
   int64_t step = 0;
-  double loss = 0;  ///< NaN where the log has null
-  double tokens_per_s = 0;
-};
-
-struct LoggedEvaluation {
-  int64_t step = 0;
-  double loss = 0;
+  double loss = 0;          ///< NaN where the log has null
+  double tokens_per_s = 0;  ///< 0: an evaluation's
 };
 
 /// What a metrics.jsonl says (docs/metrics.md), whole or cut short. Records of which there is one,
@@ -33,7 +29,7 @@ struct LoggedRun {
   nlohmann::json last_step;               ///< the last whole step; null: none
   std::vector<nlohmann::json> timelines;  ///< the last under each stage, at most kMaxTimelines
   std::vector<nlohmann::json> stages;     ///< changes of stage, at most kMaxTimelines
-  std::vector<LoggedEvaluation> evaluations;
+  std::vector<LoggedStep> evaluations;
   int64_t skipped_steps = 0;
   nlohmann::json summary;  ///< null: the run has not ended, or with an error
 

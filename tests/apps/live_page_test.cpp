@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "apps/train_gpt/report_data.h"
@@ -38,13 +39,24 @@ TEST(LivePage, DropsStepsButNeitherPeaksNorTheirNumber) {
   EXPECT_EQ(loss.at("against_first").at("compared_steps"), 1000);
 }
 
-TEST(LivePage, KeepsTheLastEvaluation) {
-  for (const int64_t count : {7, 8}) {
-    LoggedRun run = run_of(count);
-    drop_some(run, 6);
-    ASSERT_EQ(run.evaluations.size(), 4) << count;
-    EXPECT_EQ(run.evaluations.back().step, count);
-    EXPECT_EQ(run.evaluations[2].step, count - 2);
+TEST(LivePage, DroppingAgainAndAgainKeepsTheWholeCurve) {
+  LoggedRun all = run_of(100'000);
+  LoggedRun run;
+  for (const LoggedStep& step : all.steps) {
+    run.steps.push_back(step);
+    run.evaluations.push_back(step);
+    drop_some(run, 100);
+  }
+  EXPECT_EQ(run.evaluations.back().step, 100'000);
+  for (const auto* curve : {&run.steps, &run.evaluations}) {
+    EXPECT_LE(curve->size(), 100);
+    for (int64_t tenth = 0; tenth < 10; ++tenth) {
+      EXPECT_GE(
+          std::ranges::count_if(
+              *curve, [&](const LoggedStep& step) { return (step.step - 1) / 10'000 == tenth; }),
+          4)
+          << tenth;
+    }
   }
 }
 

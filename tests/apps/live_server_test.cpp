@@ -173,13 +173,13 @@ TEST_F(LiveServerTest, WhatTheSourceThrowsEndsThatConnectionOnly) {
 
 class StalledReader : public LiveServerTest {
  protected:
-  StalledReader() : LiveServerTest(size_t{64} << 20) {}
+  StalledReader() : LiveServerTest(size_t{32} << 20) {}
 };
 
 TEST_F(StalledReader, KeepsNobodyElseWaiting) {
   const RawClient stalled(port());
   stalled.send(request("GET", "/events"));
-  ASSERT_NE(stalled.read_to("xxx"), "");  // and reads no more: 64 MiB fit into no buffer
+  ASSERT_NE(stalled.read_to("xxx"), "");  // and reads no more: 32 MiB fit into no buffer
   EXPECT_EQ(status(request("GET", "/")), "200 OK");
   const RawClient reader(port());
   reader.send(request("GET", "/events"));
