@@ -63,6 +63,9 @@ std::string toml_value(const nlohmann::json& value);
 /// All keys; those of one section stand together.
 const std::vector<Entry>& config_table();
 
+/// All keys as docs/config.md shows them: a Markdown table a section.
+std::string config_markdown();
+
 /// Sections that the design names and this version lacks as a whole.
 bool is_section_to_come(std::string_view name);
 
