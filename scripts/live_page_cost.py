@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What the live page costs a run: pairs of runs, without it, and with it while one browser follows and another has stalled.
 
-Prints the median step of each pair, and the processor time of the page's threads as a part of the cores', which other programs
-on the machine do not change.
+Prints the median step of each pair, and the processor time that the page's threads take, on which other programs of the machine
+have little influence.
 
 Usage: scripts/live_page_cost.py PAIRS CONFIG [--set section.key=value …]
 """
@@ -53,25 +53,26 @@ def run(arguments, dashboard):
         settings = [f"run.out_dir={folder}", "run.name=cost", "log.console=plain"] + ["log.dashboard=0"] * dashboard
         command = [PROGRAM, "train", *arguments, *(word for setting in settings for word in ("--set", setting))]
         program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        share, clients, begin = 0.0, [], time.monotonic()
+        busy, clients, begin = 0.0, [], time.monotonic()
         for line in program.stdout:
             if line.startswith("dashboard: "):
                 port = int(line.rsplit(":", 1)[1])
                 clients = [connect(port, read) for read in (True, False)]
                 begin = time.monotonic()
-            elif clients and (seconds := time.monotonic() - begin) > 5:
-                share = page_seconds(program.pid) / seconds / os.cpu_count()
+            elif clients and (taken := page_seconds(program.pid)) > 0:  # the last lines may come after the end
+                busy = taken / (time.monotonic() - begin)
         if program.wait() != 0:
             sys.exit(1)
-        return median_step(folder), share
+        return median_step(folder), busy
 
 
 def main():
     for _ in range(int(sys.argv[1])):
         without, _ = run(sys.argv[2:], False)
-        with_page, share = run(sys.argv[2:], True)
+        with_page, busy = run(sys.argv[2:], True)
         print(f"step {without:.2f} ms, with the page {with_page:.2f} ms ({100 * (with_page / without - 1):+.2f} %); "
-              f"the page's threads: {100 * share:.3f} % of {os.cpu_count()} cores", flush=True)
+              f"the page's threads: {1e3 * busy:.1f} ms of processor time a second, "
+              f"{100 * busy / os.cpu_count():.2f} % of {os.cpu_count()} cores", flush=True)
 
 
 main()
