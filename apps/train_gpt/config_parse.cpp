@@ -9,19 +9,6 @@
 namespace zerolab::app {
 namespace {
 
-void refuse_if_not_built(const RunConfig& config, const Entry& entry, const std::string& place) {
-  const nlohmann::json value = entry.value(config);
-  const nlohmann::json default_value = entry.value(RunConfig{});
-  if (!entry.built && value != default_value) {
-    refuse(place, "{} is not built in this version; got {}, expected {}; leave the key out",
-           entry.name(), value.dump(), default_value.dump());
-  }
-  if (std::ranges::find(entry.choices_to_come, value) != entry.choices_to_come.end()) {
-    refuse(place, "{} = {} is not built in this version; expected {}", entry.name(), value.dump(),
-           entry.expected());
-  }
-}
-
 void set_key(RunConfig& config, std::string_view section, std::string_view key,
              const toml::source_region& region, const toml::node& node, const Origin& origin) {
   const std::string place = origin.at(region);
@@ -33,7 +20,6 @@ void set_key(RunConfig& config, std::string_view section, std::string_view key,
   if (!store(config, *entry, node, origin)) {
     refuse(place, "{}; got {}, expected {}", entry->name(), text_of(node), entry->expected());
   }
-  refuse_if_not_built(config, *entry, place);
   config.set_at[entry->name()] = place;
   if (entry->name() == "zero.schedule") {
     for (size_t i = 0; i < config.zero.schedule.size(); ++i) {

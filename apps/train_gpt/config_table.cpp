@@ -17,10 +17,8 @@ class Row {
 
   const Row& in(Range range) const { return entry_.range = range, *this; }
   const Row& one_of(Choices choices) const { return entry_.choices = choices, *this; }
-  const Row& to_come(Choices choices) const { return entry_.choices_to_come = choices, *this; }
   const Row& or_auto() const { return entry_.zero_is_auto = true, *this; }
   const Row& bytes() const { return entry_.unit = Unit::kBytes, *this; }
-  const Row& not_built() const { return entry_.built = false, *this; }
 
  private:
   Entry& entry_;
@@ -289,7 +287,10 @@ std::vector<Entry> make_table() {
          "trace_first_step", "First step of the trace; the run's first is not like the others.")
       .in(at_least(1));
   log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 100));
-  log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
+  log.key<&LogSection::dashboard>(
+      "dashboard",
+      "Serve the report's page while the run goes on: at a port of this machine alone, such as "
+      "\"8080\", or at HOST:PORT; port 0: any that is free; empty: no page. Needs log.metrics.");
   log.key<&LogSection::peak_tflops>(
          "peak_tflops",
          "Most that all ranks' processors together can multiply, in 10^12 operations a second, for "
@@ -374,8 +375,8 @@ std::string Entry::expected() const {
     }
     std::string operator()(double*) const { return "a number"; }
     std::string operator()(std::string*) const {
-      const Choices choices = entry.built_choices();
-      return choices.empty() ? "text" : fmt::format("\"{}\"", fmt::join(choices, "\" or \""));
+      return entry.choices.empty() ? "text"
+                                   : fmt::format("\"{}\"", fmt::join(entry.choices, "\" or \""));
     }
     std::string operator()(std::array<double, 2>*) const { return "an array of two numbers"; }
     std::string operator()(std::vector<std::string>*) const { return "text or an array of texts"; }
@@ -389,14 +390,6 @@ std::string Entry::expected() const {
     text += " " + bounds;
   }
   return zero_is_auto ? text + ", or \"auto\"" : text;
-}
-
-Choices Entry::built_choices() const {
-  Choices built;
-  std::ranges::copy_if(choices, std::back_inserter(built), [this](std::string_view choice) {
-    return std::ranges::find(choices_to_come, choice) == choices_to_come.end();
-  });
-  return built;
 }
 
 nlohmann::json Entry::value(const RunConfig& config) const {

@@ -40,8 +40,7 @@ std::string other_value(const Entry& entry) {
     return entry.name() == "optimizer.betas" ? "[0.25, 0.125]" : R"(["a\"b.txt", "é.txt"])";
   }
   if (!entry.choices.empty()) {
-    const Choices built = entry.built_choices();
-    return "\"" + std::string(built.back()) + "\"";
+    return "\"" + std::string(entry.choices.back()) + "\"";
   }
   if (entry.name() == "loss_scale.initial") {
     return "128.0";
@@ -68,14 +67,11 @@ TEST(ConfigTable, HasOneRowAKeyWithHelpAndALegalDefault) {
 
 TEST(ConfigTable, EveryKeyRoundTripsThroughTheDump) {
   for (const Entry& entry : config_table()) {
-    if (!entry.built) {
-      continue;
-    }
     SCOPED_TRACE(entry.name());
     const std::string text = "[" + std::string(entry.section) + "]\n" + std::string(entry.key) +
                              " = " + other_value(entry);
     const RunConfig config = parse_config(text, "demo.toml");
-    if (entry.built_choices().size() != 1) {
+    if (entry.choices.size() != 1) {
       EXPECT_NE(to_json(config), to_json(RunConfig{}));
     }
     EXPECT_EQ(to_json(parse_config(dump_toml(config), "dump")), to_json(config));
@@ -225,30 +221,6 @@ TEST(Config, DumpsTextThatIsNotUtf8) {
   EXPECT_EQ(overridden("run.name=a\xff").run.name, "a\xff");
   EXPECT_NE(dump_toml(overridden("run.name=a\xff")).find("name = \"a\xef\xbf\xbd\""),
             std::string::npos);
-}
-
-struct NotBuilt {
-  std::string section, key, value, message;
-};
-
-TEST(Config, RefusesByNameWhatIsNotBuilt) {
-  const NotBuilt cases[] = {
-      {"log", "dashboard", "true",
-       " is not built in this version; got true, expected false; leave the key out"},
-  };
-  size_t keys_to_come = 0;
-  for (const Entry& entry : config_table()) {
-    keys_to_come += (entry.built ? 0 : 1) + entry.choices_to_come.size();
-  }
-  EXPECT_EQ(keys_to_come, std::size(cases));
-  for (const auto& [section, key, value, message] : cases) {
-    const std::string name = section + "." + key;
-    EXPECT_EQ(parse_error("[" + section + "]\n" + key + " = " + value + "\n"),
-              "[config] demo.toml:2: " + name + message);
-    EXPECT_EQ(override_error(name + "=" + value), "[config] --set " + name + ": " + name + message);
-    const nlohmann::json default_value = find_entry(section, key)->value(RunConfig{});
-    EXPECT_EQ(override_error(name + "=" + default_value.dump()), "no error");
-  }
 }
 
 TEST(Config, RefusesByNameSectionsThatAreNotBuilt) {
