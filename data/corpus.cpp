@@ -40,7 +40,9 @@ std::vector<std::string> glob_files(const std::string& pattern) {
 /// llm.c's files begin with the date of their format, such as 20240520.
 bool has_header(std::span<const std::byte> bytes) {
   int32_t magic = 0;
-  std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof(magic)));
+  if (bytes.size() >= sizeof(magic)) {
+    std::memcpy(&magic, bytes.data(), sizeof(magic));
+  }
   return magic / 10'000 == ShardHeader::kMagic / 10'000;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds zerolab and runs every test that needs no GPU (scripts/gpu-check.sh runs those), then the tests labelled
-# `sanitizer` under the sanitizers.
+# `sanitizer` under the sanitizers, then the fuzzers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,3 +12,5 @@ for sanitizer in tsan asan; do
   cmake --build --preset "$sanitizer"
   ctest --test-dir "build-$sanitizer" -L sanitizer --no-tests=error --output-on-failure -j2
 done
+
+bash scripts/fuzz.sh

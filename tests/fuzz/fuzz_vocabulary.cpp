@@ -1,5 +1,9 @@
 #include "data/bpe_tokenizer.h"
+#include "data/unicode.h"
 #include "tests/fuzz/fuzz.h"
+
+/// Made here, so that no input is charged with it.
+[[maybe_unused]] static const auto& classes = zerolab::data::CharClasses::get();
 
 /// encoder.json, a zero byte, vocab.bpe, and after another zero byte a text to encode.
 FUZZ(input) {
