@@ -6,9 +6,9 @@
 #include <numeric>
 #include <thread>
 
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/modelled_link.h"
-#include "apps/train_gpt/progress.h"
 #include "apps/train_gpt/version.h"
 #include "framework/cuda/device.h"
 #include "framework/onednn/backend.h"

@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
@@ -17,8 +18,8 @@
 namespace zerolab::app {
 namespace {
 
-ProgressStyle progress_style(const std::string& console) {
-  return console == "plain" ? ProgressStyle() : ProgressStyle::of(stdout);
+Terminal terminal_of(const std::string& console) {
+  return console == "plain" ? Terminal() : Terminal::of(stdout);
 }
 
 /// Writes the log and shows the progress.
@@ -26,8 +27,8 @@ class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(config.log.console == "off" ? nullptr : stdout,
-                  progress_style(config.log.console), config.run.log_every) {
+        progress_(config.log.console == "off" ? nullptr : stdout, terminal_of(config.log.console),
+                  config) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
     }
@@ -71,18 +72,7 @@ class Logging final : public RunObserver {
                       "waits for a gradient that comes later",
                       record.step, record.excess_buffers, record.excess_parameter));
     }
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const auto left = static_cast<double>(config_.run.steps - record.step);
-    int64_t bytes = 0;
-    for (const MemoryLedger::Snapshot& memory : record.memory) {
-      bytes = std::max(bytes, memory.total_peak);
-    }
-    progress_.update({.step = record.step,
-                      .steps = config_.run.steps,
-                      .loss = record.result.loss,
-                      .tokens_per_s = record.tokens_per_s(),
-                      .bytes_per_rank = bytes,
-                      .seconds_left = elapsed / static_cast<double>(record.step) * left});
+    progress_.update(record, std::chrono::duration<double>(Clock::now() - begin_).count());
   }
 
   void on_stage(const StageRecord& record) override {
