@@ -31,6 +31,7 @@ class Logging final : public RunObserver {
                   config) {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
+      config_file_ = std::make_unique<RunFile>(folder, "config.toml", "metrics");
     }
     if (config.log.tensorboard) {
       events_ = std::make_unique<EventLog>(folder);
@@ -41,6 +42,9 @@ class Logging final : public RunObserver {
   }
 
   void on_start(const RunInfo& info) override {
+    if (config_file_ != nullptr) {
+      config_file_->write(dump_toml(config_));
+    }
     write(config_record(config_));
     write(layout_record(info));
     write(map_record(*info.layout));
@@ -157,6 +161,7 @@ class Logging final : public RunObserver {
 
   const RunConfig& config_;
   std::unique_ptr<MetricsLog> log_;
+  std::unique_ptr<RunFile> config_file_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;
