@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "apps/train_gpt/live_block.h"
+#include "apps/train_gpt/terminal_block.h"
 #include "apps/train_gpt/terminal_view.h"
 
 namespace zerolab::app {
@@ -40,7 +40,7 @@ class Progress {
   std::optional<ViewedStep> last_;
   bool drawn_ = false;  ///< whether the view shows `last_`
   double next_draw_s_ = 0;
-  LiveBlock block_;
+  TerminalBlock block_;
 };
 
 }  // namespace zerolab::app

@@ -7,6 +7,7 @@
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
 #include "apps/train_gpt/format.h"
+#include "apps/train_gpt/live_page.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
@@ -29,6 +30,10 @@ class Logging final : public RunObserver {
       : config_(config),
         progress_(config.log.console == "off" ? nullptr : stdout, terminal_of(config.log.console),
                   config) {
+    // First, since a port that is taken must be found out before anything is written.
+    if (!config.log.dashboard.empty()) {
+      page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
+    }
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
       config_file_ = std::make_unique<RunFile>(folder, "config.toml", "metrics");
@@ -54,6 +59,10 @@ class Logging final : public RunObserver {
                                info.num_buckets, config_.launch.ranks));
     if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
       progress_.note(link);
+    }
+    if (page_.has_value()) {
+      page_->start();
+      progress_.note(fmt::format("dashboard: {}", page_->url()));
     }
     begin_ = Clock::now();
   }
@@ -166,6 +175,7 @@ class Logging final : public RunObserver {
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;
   Progress progress_;
+  std::optional<LivePage> page_;
   Clock::time_point begin_;
   int64_t skips_ = 0;
   bool excess_noted_ = false;

@@ -1,4 +1,4 @@
-#include "apps/train_gpt/live_block.h"
+#include "apps/train_gpt/terminal_block.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,8 @@ int rows_of(const std::vector<std::string>& lines, int columns) {
 
 }  // namespace
 
-std::string LiveBlock::draw(std::string_view above, std::vector<std::string> lines, int columns) {
+std::string TerminalBlock::draw(std::string_view above, std::vector<std::string> lines,
+                                int columns) {
   const int rows = rows_of(lines_, columns);
   const bool moves = !above.empty() || rows != static_cast<int>(lines_.size());
   std::string text = rows > 0 ? fmt::format("\x1b[{}A\r", rows) : "\r";

@@ -9,7 +9,7 @@ namespace zerolab::app {
 /// Lines at the end of a terminal's output that are rewritten in place. Each draw leaves the cursor
 /// shown, below the block, and colours as they were: the terminal is clean whenever the program
 /// ends.
-class LiveBlock {
+class TerminalBlock {
  public:
   /// What to print, in one piece, to replace the block by `lines`, each narrower than the
   /// terminal's `columns` now. `above`, whole lines or nothing, stays above the block.

@@ -1,4 +1,4 @@
-#include "apps/train_gpt/live_block.h"
+#include "apps/train_gpt/terminal_block.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace {
 using test::Screen;
 using Lines = std::vector<std::string>;
 
-TEST(LiveBlock, WritesOnlyTheLinesThatHaveChanged) {
-  LiveBlock block;
+TEST(TerminalBlock, WritesOnlyTheLinesThatHaveChanged) {
+  TerminalBlock block;
   EXPECT_FALSE(block.is_drawn());
   EXPECT_EQ(block.draw("", {"title", "one"}, 80),
             "\r\x1b[?25l\x1b[?7ltitle\x1b[K\none\x1b[K\n\x1b[J\x1b[?7h\x1b[?25h");
@@ -20,9 +20,9 @@ TEST(LiveBlock, WritesOnlyTheLinesThatHaveChanged) {
   EXPECT_TRUE(block.is_drawn());
 }
 
-TEST(LiveBlock, GrowsShrinksAndKeepsWhatIsAbove) {
+TEST(TerminalBlock, GrowsShrinksAndKeepsWhatIsAbove) {
   Screen screen(20);
-  LiveBlock block;
+  TerminalBlock block;
   screen.write("before\n");
   screen.write(block.draw("", {"a", "bbb"}, 20));
   screen.write(block.draw("a note that is longer than a row\n", {"a", "ccc", "d"}, 20));
@@ -39,8 +39,8 @@ TEST(LiveBlock, GrowsShrinksAndKeepsWhatIsAbove) {
   EXPECT_TRUE(screen.wraps());
 }
 
-TEST(LiveBlock, FindsItsPlaceWhenTheTerminalHasWrappedIt) {
-  LiveBlock block;
+TEST(TerminalBlock, FindsItsPlaceWhenTheTerminalHasWrappedIt) {
+  TerminalBlock block;
   block.draw("", {"\x1b[32m123456789\x1b[0m", "", "1234"}, 10);
   // Of four columns the lines take 3, 1 and 1 rows.
   EXPECT_EQ(block.draw("", {"abc"}, 4),
