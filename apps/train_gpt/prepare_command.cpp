@@ -9,8 +9,10 @@
 #include <memory>
 #include <system_error>
 
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/prepare_state.h"
-#include "apps/train_gpt/progress.h"
+#include "apps/train_gpt/terminal.h"
+#include "apps/train_gpt/terminal_block.h"
 #include "data/corpus.h"
 #include "data/parallel_encoder.h"
 #include "data/shard_writer.h"
@@ -57,7 +59,7 @@ class Input {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// One line on a terminal, rewritten now and then.
+/// A line on a terminal, rewritten now and then; elsewhere nothing.
 class PrepareProgress {
  public:
   /// `total`: bytes of all inputs; 0: not known.
@@ -65,30 +67,31 @@ class PrepareProgress {
 
   void update(int64_t done, int64_t tokens) {
     const std::chrono::duration<double> time = Clock::now() - begin_;
-    if (!live_ || time.count() < shown_ + 0.2) {
+    if (!terminal_.live || time.count() < next_s_) {
       return;
     }
-    shown_ = time.count();
+    next_s_ = time.count() + 0.1;
     const double rate = static_cast<double>(done - begun_at_) / time.count();
-    const double left = total_ > 0 ? static_cast<double>(total_ - done) / rate : -1.0;
-    fmt::print("\r{}{}, {:.1f} MB/s, {} tokens, {} left\x1b[K", format_bytes(done),
-               total_ > 0 ? " of " + format_bytes(total_) : "", rate / 1e6,
-               format_count(static_cast<double>(tokens)), format_duration(left));
-    std::fflush(stdout);
-  }
-  /// Leaves the cursor at the start of a fresh line.
-  ~PrepareProgress() {
-    if (shown_ > 0) {
-      fmt::print("\r\x1b[K");
+    std::string line = fmt::format("{} tokens, {} ", format_count(static_cast<double>(tokens)),
+                                   format_bytes(done));
+    if (total_ > 0) {
+      line += fmt::format("of {}, {} left ", format_bytes(total_),
+                          format_duration(static_cast<double>(total_ - done) / rate));
     }
+    line += fmt::format("({:.1f} MB/s)", rate / 1e6);
+    terminal_.measure(stdout);
+    line.resize(std::min(line.size(), static_cast<size_t>(terminal_.columns - 1)));
+    fmt::print("{}", block_.draw("", {line}, terminal_.columns));
+    std::fflush(stdout);
   }
 
  private:
-  const bool live_ = ProgressStyle::of(stdout).live;
   const int64_t total_;
   const int64_t begun_at_;
   const Clock::time_point begin_ = Clock::now();
-  double shown_ = 0;
+  double next_s_ = 0;
+  Terminal terminal_ = Terminal::of(stdout);
+  TerminalBlock block_;
 };
 
 std::unique_ptr<const data::Tokenizer> tokenizer_of(const PrepareOptions& options,

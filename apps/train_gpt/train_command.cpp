@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/live_page.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
@@ -18,8 +19,8 @@
 namespace zerolab::app {
 namespace {
 
-ProgressStyle progress_style(const std::string& console) {
-  return console == "plain" ? ProgressStyle() : ProgressStyle::of(stdout);
+Terminal terminal_of(const std::string& console) {
+  return console == "plain" ? Terminal() : Terminal::of(stdout);
 }
 
 /// Writes the log and shows the progress.
@@ -27,14 +28,15 @@ class Logging final : public RunObserver {
  public:
   Logging(const RunConfig& config, std::filesystem::path folder)
       : config_(config),
-        progress_(config.log.console == "off" ? nullptr : stdout,
-                  progress_style(config.log.console), config.run.log_every) {
+        progress_(config.log.console == "off" ? nullptr : stdout, terminal_of(config.log.console),
+                  config) {
     // First, since a port that is taken must be found out before anything is written.
     if (!config.log.dashboard.empty()) {
       page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
     }
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(folder);
+      config_file_ = std::make_unique<RunFile>(folder, "config.toml", "metrics");
     }
     if (config.log.tensorboard) {
       events_ = std::make_unique<EventLog>(folder);
@@ -45,6 +47,9 @@ class Logging final : public RunObserver {
   }
 
   void on_start(const RunInfo& info) override {
+    if (config_file_ != nullptr) {
+      config_file_->write(dump_toml(config_));
+    }
     write(config_record(config_));
     write(layout_record(info));
     write(map_record(*info.layout));
@@ -80,18 +85,7 @@ class Logging final : public RunObserver {
                       "waits for a gradient that comes later",
                       record.step, record.excess_buffers, record.excess_parameter));
     }
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const auto left = static_cast<double>(config_.run.steps - record.step);
-    int64_t bytes = 0;
-    for (const MemoryLedger::Snapshot& memory : record.memory) {
-      bytes = std::max(bytes, memory.total_peak);
-    }
-    progress_.update({.step = record.step,
-                      .steps = config_.run.steps,
-                      .loss = record.result.loss,
-                      .tokens_per_s = record.tokens_per_s(),
-                      .bytes_per_rank = bytes,
-                      .seconds_left = elapsed / static_cast<double>(record.step) * left});
+    progress_.update(record, std::chrono::duration<double>(Clock::now() - begin_).count());
   }
 
   void on_stage(const StageRecord& record) override {
@@ -176,6 +170,7 @@ class Logging final : public RunObserver {
 
   const RunConfig& config_;
   std::unique_ptr<MetricsLog> log_;
+  std::unique_ptr<RunFile> config_file_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;

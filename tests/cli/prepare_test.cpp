@@ -24,7 +24,7 @@ class Prepare : public testing::Test {
                                  const std::string& input = "/dev/null") {
     arguments.insert(arguments.begin(), "prepare");
     arguments.insert(arguments.end(), {"--vocab", data::kSmallVocabulary});
-    return std::make_unique<Program>(run_.folder(), arguments, input);
+    return std::make_unique<Program>(run_.folder(), arguments, "", input);
   }
   Ended prepare(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
     return start(arguments, input)->wait();
