@@ -166,6 +166,27 @@ std::vector<float> SafetensorsFile::read(const std::string& name) {
   return values;
 }
 
+std::string safetensors_header(
+    const std::vector<std::pair<std::string, SafetensorsFile::Record>>& records,
+    const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json root = nlohmann::ordered_json::object();
+  if (!metadata.empty()) {
+    root["__metadata__"] = metadata;
+  }
+  for (const auto& [name, record] : records) {
+    root[name] = {{"dtype", record.dtype},
+                  {"shape", record.shape},
+                  {"data_offsets", {record.begin, record.end}}};
+  }
+  std::string text = root.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string header;
+  for (uint64_t left = text.size(); header.size() < 8; left >>= 8) {
+    header += static_cast<char>(left & 0xFF);
+  }
+  return header + text;
+}
+
 void load_weights(const std::string& path, const std::vector<Parameter*>& parameters) {
   constexpr std::string_view kPrefix = "transformer.";
   SafetensorsFile file(path);

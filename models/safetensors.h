@@ -31,6 +31,9 @@ class SafetensorsFile {
   const Record& float_record(const std::string& name) const;
   /// All elements of an F32 record.
   std::vector<float> read(const std::string& name);
+  const std::string& path() const { return path_; }
+  /// Where the records' bytes begin in the file.
+  int64_t data_begin() const { return data_begin_; }
 
  private:
   void parse_header(const std::string& header, int64_t data_bytes);
@@ -40,6 +43,12 @@ class SafetensorsFile {
   int64_t data_begin_ = 0;
   std::map<std::string, Record> records_;
 };
+
+/// What such a file begins with: its records one after another, each with its bytes' place, and
+/// `metadata`. A multiple of 8 bytes.
+std::string safetensors_header(
+    const std::vector<std::pair<std::string, SafetensorsFile::Record>>& records,
+    const std::map<std::string, std::string>& metadata = {});
 
 /// Fills parameters (those of 16 bits by rounding) from a file of F32 records with the same names
 /// and shapes, with or without the prefix "transformer.". Attention's mask buffers are skipped, and
