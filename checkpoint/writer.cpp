@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "checkpoint/file.h"
 
@@ -22,8 +22,17 @@ Writer::~Writer() {
   }
 }
 
-void Writer::write(int rank, const Snapshot& snapshot, const Manifest& manifest) {
-  wait(rank);
+void RankWriter::save(const Manifest& manifest) {
+  const auto begin = std::chrono::steady_clock::now();
+  wait();
+  snapshot_.take();
+  const std::chrono::duration<double, std::milli> blocked =
+      std::chrono::steady_clock::now() - begin;
+  writer_.write(rank_, snapshot_, manifest, blocked.count());
+}
+
+void Writer::write(int rank, const Snapshot& snapshot, const Manifest& manifest,
+                   double blocked_ms) {
   const int64_t step = manifest.state.step;
   {
     const std::lock_guard lock(mutex_);
@@ -37,6 +46,7 @@ void Writer::write(int rank, const Snapshot& snapshot, const Manifest& manifest)
         pending->second.error = error.what();
       }
     }
+    pending->second.blocked_ms = std::max(pending->second.blocked_ms, blocked_ms);
   }
   writing_[rank] = std::async(std::launch::async,
                               [this, rank, &snapshot, step] { write_file(rank, snapshot, step); });
@@ -69,7 +79,8 @@ void Writer::write_file(int rank, const Snapshot& snapshot, int64_t step) {
 }
 
 void Writer::commit(int64_t step, const Pending& pending) {
-  Saved saved = {.step = step, .path = {}, .error = pending.error};
+  Saved saved = {
+      .step = step, .path = {}, .error = pending.error, .blocked_ms = pending.blocked_ms};
   if (saved.error.empty()) {
     try {
       const std::string text = to_text(pending.manifest);

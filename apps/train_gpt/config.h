@@ -118,6 +118,12 @@ struct LogSection {
   double peak_tflops = 0.0;
 };
 
+struct CheckpointSection {
+  int64_t every = 0;
+  int64_t keep = 2;
+  bool on_signal = true;
+};
+
 struct CommSection {
   double timeout_s = 300.0;
   double bandwidth_gbps = 0.0;
@@ -141,6 +147,7 @@ struct RunConfig {
   ScheduleSection schedule;
   ZeroSection zero;
   LogSection log;
+  CheckpointSection checkpoint;
   CommSection comm;
   DebugSection debug;
 

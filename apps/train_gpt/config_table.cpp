@@ -294,6 +294,16 @@ std::vector<Entry> make_table() {
          "the report's MFU; 0: not known, and MFU is left out.")
       .in(at_least(0));
 
+  const Section<&RunConfig::checkpoint> checkpoint(table, "checkpoint");
+  checkpoint
+      .key<&CheckpointSection::every>(
+          "every", "Steps between two checkpoints; the last step has one too. 0: none.")
+      .in(at_least(0));
+  checkpoint.key<&CheckpointSection::keep>("keep", "Checkpoints that are kept, the newest; 0: all.")
+      .in(at_least(0));
+  checkpoint.key<&CheckpointSection::on_signal>(
+      "on_signal", "SIGINT and SIGTERM save before the run ends; only with every > 0.");
+
   const Section<&RunConfig::comm> comm(table, "comm");
   comm.key<&CommSection::timeout_s>(
           "timeout_s", "Seconds a rank waits for its peers before the run ends with an error.")
@@ -406,8 +416,6 @@ const std::vector<Entry>& config_table() {
   static const std::vector<Entry> table = make_table();
   return table;
 }
-
-bool is_section_to_come(std::string_view name) { return name == "checkpoint"; }
 
 bool is_section(std::string_view name) {
   return std::ranges::any_of(config_table(),

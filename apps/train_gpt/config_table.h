@@ -64,9 +64,6 @@ std::string toml_value(const nlohmann::json& value);
 /// All keys; those of one section stand together.
 const std::vector<Entry>& config_table();
 
-/// Sections that the design names and this version lacks as a whole.
-bool is_section_to_come(std::string_view name);
-
 bool is_section(std::string_view name);
 const Entry* find_entry(std::string_view section, std::string_view key);
 

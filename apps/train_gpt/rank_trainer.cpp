@@ -1,5 +1,7 @@
 #include "apps/train_gpt/rank_trainer.h"
 
+#include <numeric>
+
 #include "apps/train_gpt/engine_options.h"
 #include "data/corpus.h"
 #include "data/token_dataset.h"
@@ -40,6 +42,7 @@ TrainingData load_training_data(const RunConfig& config) {
   data::Corpus corpus(config.data.path);
   int64_t vocab_size = config.model.vocab_size;
   std::shared_ptr<const data::TokenDataset> dataset;
+  std::string vocabulary;
   if (corpus.kind() == data::CorpusKind::kTokens) {
     if (vocab_size == 0) {
       throw ConfigError(
@@ -60,6 +63,11 @@ TrainingData load_training_data(const RunConfig& config) {
                       config.data.tokenizer, vocab_size, tokenizer->vocab_size()));
     }
     dataset = data::TokenDataset::from_text(corpus, *tokenizer);
+    if (tokenizer->name() == "char") {
+      std::vector<int32_t> tokens(tokenizer->vocab_size());
+      std::iota(tokens.begin(), tokens.end(), 0);
+      vocabulary = tokenizer->decode(tokens);
+    }
   }
   const data::Split split = data::split(dataset, config.data.val_fraction);
   // Too few tokens are refused here, before anything is written, not at the first evaluation.
@@ -67,7 +75,7 @@ TrainingData load_training_data(const RunConfig& config) {
   if (config.run.eval_every > 0) {
     data::Windows(split.validation, config.model.block_size, "validation");
   }
-  return {vocab_size, split.train, split.validation};
+  return {vocab_size, split.train, split.validation, vocabulary};
 }
 
 RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config,
@@ -101,6 +109,9 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
   }
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
                                            engine_options(config));
+  if (config.checkpoint.every > 0) {
+    snapshot_ = std::make_unique<checkpoint::Snapshot>(context, *engine_, model_->parameters());
+  }
   if (data != nullptr) {
     loader_ = std::make_unique<data::Loader>(
         data->train, data::Loader::Options{

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/train_gpt/config.h"
+#include "checkpoint/snapshot.h"
 #include "data/loader.h"
 #include "framework/comm/communicator.h"
 #include "framework/core/rank_context.h"
@@ -18,6 +19,7 @@ struct TrainingData {
   int64_t vocab_size = 0;  ///< of the model
   data::TokenView train;
   data::TokenView validation;
+  std::string vocabulary = {};  ///< of a tokenizer that was made from the text: its decoded tokens
 };
 
 /// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit
@@ -47,6 +49,8 @@ class RankTrainer {
   Evaluation evaluate(int64_t max_batches);
 
   zero::Engine& engine() { return *engine_; }
+  /// Null where the configuration asks for no checkpoints.
+  checkpoint::Snapshot* snapshot() { return snapshot_.get(); }
   const std::vector<Parameter*>& parameters() const { return model_->parameters(); }
 
  private:
@@ -60,6 +64,7 @@ class RankTrainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Gpt> model_;
   std::unique_ptr<zero::Engine> engine_;
+  std::unique_ptr<checkpoint::Snapshot> snapshot_;
   std::unique_ptr<data::Loader> loader_;
   std::vector<int32_t> inputs_;
   std::vector<int32_t> targets_;

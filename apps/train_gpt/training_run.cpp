@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/train_gpt/checkpoints.h"
 #include "apps/train_gpt/dry_run.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
@@ -45,7 +46,7 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
 /// collective.
 void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context,
                 Communicator& communicator, Board& board, Reporter& reporter,
-                const std::atomic<bool>& stop) {
+                const std::atomic<bool>& stop, const RunStorage& storage) {
   const bool reports = context.rank() == 0;
   Trace& trace = board.trace();
   const auto take_spans = [&](int64_t step) {
@@ -55,14 +56,16 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   };
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
+  RankCheckpoints checkpoints(config, data, context, trainer, storage);
   if (reports) {
     reporter.start(describe(trainer.engine(), data.vocab_size, plan_group(config).name));
   }
   communicator.ledger().reset();
   context.recorder().take();
+  const int64_t first = checkpoints.steps_done() + 1;
   // The first step under a stage has what is done only once; the second is as all others.
-  int64_t last_with_timeline = 2;
-  for (int64_t step = 1; step <= config.run.steps; ++step) {
+  int64_t last_with_timeline = first + 1;
+  for (int64_t step = first; step <= config.run.steps; ++step) {
     context.set_traced(trace.covers(step));
     if (const StageSwitch* change = switch_before(config, step)) {
       switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
@@ -98,6 +101,10 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       reporter.hold(record);
     }
     const bool last = record.result.stop || step == config.run.steps;
+    checkpoints.after_step(step, record.result, last);
+    if (reports) {
+      reporter.saved(storage.writer);
+    }
     const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
                            (last || step % config.run.eval_every == 0);
     if (last || evaluates) {
@@ -117,9 +124,11 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       trainer.engine().wait_for_parameters();
       board.lay(context.rank(), {step + 1, {}, communicator.ledger().take()});
       take_spans(step + 1);
+      checkpoints.wait();
       communicator.barrier();
       if (reports) {
         reporter.add_rest(step + 1);
+        reporter.saved(storage.writer);
       }
       break;
     }
@@ -190,7 +199,7 @@ double RunSummary::bytes_sent_per_step() const {
 }
 
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
-                        const std::atomic<bool>& stop) {
+                        const std::atomic<bool>& stop, const RunStorage& storage) {
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config);
   const std::unique_ptr<RankGroup> group = make_group(config);
@@ -200,7 +209,7 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
     run_ranks(*group, [&](int rank) {
       RankContext context(rank_options(config, rank), *backend);
       const std::unique_ptr<Communicator> communicator = group->communicator(context);
-      train_rank(config, data, context, *communicator, board, reporter, stop);
+      train_rank(config, data, context, *communicator, board, reporter, stop, storage);
     });
   } catch (...) {
     reporter.report_held();  // the last whole step is not lost

@@ -253,14 +253,6 @@ TEST(Config, RefusesByNameWhatIsNotBuilt) {
   }
 }
 
-TEST(Config, RefusesByNameSectionsThatAreNotBuilt) {
-  EXPECT_EQ(parse_error("\n[checkpoint]\n"),
-            "[config] demo.toml:2: [checkpoint] is not built in this version; leave it out");
-  EXPECT_EQ(override_error("checkpoint.every=5"),
-            "[config] --set checkpoint.every: [checkpoint] is not built in this version; leave it "
-            "out");
-}
-
 TEST(Config, ReadyFilesAreInOrder) {
   const std::filesystem::path folder = std::filesystem::path(SOURCE_FOLDER) / "configs";
   size_t files = 0;

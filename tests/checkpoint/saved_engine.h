@@ -44,13 +44,12 @@ inline void train_and_save(Backend& backend, const ModelFactory& model, const Ru
   checkpoint::Writer writer(checkpoint::Folder(folder), setup.world_size, 0);
   on_engines(backend, model, setup, [&](EngineRank& rank) {
     checkpoint::Snapshot snapshot(rank.context, rank.engine, rank.model.module->parameters());
+    checkpoint::RankWriter rank_writer(writer, rank.context.rank(), snapshot);
     for (int step = 0; step < setup.steps; ++step) {
       rank.accumulate(setup, step);
       rank.engine.step({.learning_rate = setup.learning_rate});
     }
-    snapshot.take();
-    writer.write(rank.context.rank(), snapshot, manifest_of(rank, setup.steps));
-    writer.wait(rank.context.rank());
+    rank_writer.save(manifest_of(rank, setup.steps));
   });
   for (const checkpoint::Saved& saved : writer.take_saved()) {
     EXPECT_EQ(saved.error, "");
