@@ -64,6 +64,9 @@ std::string toml_value(const nlohmann::json& value);
 /// All keys; those of one section stand together.
 const std::vector<Entry>& config_table();
 
+/// All keys as docs/config.md shows them: a Markdown table a section.
+std::string config_markdown();
+
 bool is_section(std::string_view name);
 const Entry* find_entry(std::string_view section, std::string_view key);
 

@@ -125,4 +125,5 @@ def main():
             browser.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
