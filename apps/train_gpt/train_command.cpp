@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
+#include "apps/train_gpt/live_page.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
@@ -34,6 +35,10 @@ class Logging final : public RunObserver {
         steps_done_(resume == nullptr ? 0 : resume->manifest().state.step),
         progress_(config.log.console == "off" ? nullptr : stdout,
                   progress_style(config.log.console), config.run.log_every) {
+    // First, since a port that is taken must be found out before anything is written.
+    if (!config.log.dashboard.empty()) {
+      page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
+    }
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(
           folder, resume == nullptr ? std::nullopt : std::optional(steps_done_));
@@ -61,6 +66,10 @@ class Logging final : public RunObserver {
                                info.num_buckets, config_.launch.ranks));
     if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
       progress_.note(link);
+    }
+    if (page_.has_value()) {
+      page_->start();
+      progress_.note(fmt::format("dashboard: {}", page_->url()));
     }
     begin_ = Clock::now();
   }
@@ -195,6 +204,7 @@ class Logging final : public RunObserver {
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;
   Progress progress_;
+  std::optional<LivePage> page_;
   Clock::time_point begin_;
   int64_t skips_ = 0;
   bool excess_noted_ = false;
