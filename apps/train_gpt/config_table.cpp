@@ -271,11 +271,11 @@ std::vector<Entry> make_table() {
       "to stage 1 before step 100 (from 1). Steps must rise.");
 
   const Section<&RunConfig::log> log(table, "log");
-  log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl.");
+  log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl and config.toml.");
   log.key<&LogSection::console>(
          "console",
-         "Progress: one live line on a terminal and plain lines elsewhere, always plain "
-         "lines, or none.")
+         "Progress: a live view on a terminal and plain lines elsewhere, always plain lines, or "
+         "none.")
       .one_of({"auto", "plain", "off"});
   log.key<&LogSection::tensorboard>(
       "tensorboard", "Write <out_dir>/<name>/events.out.tfevents.zerolab for TensorBoard.");
