@@ -133,6 +133,20 @@ int main(int argc, char** argv) {
   report->add_option("RUN", runs, "Folders of runs, or their metrics.jsonl")->required();
   std::filesystem::path page = "report.html";
   report->add_option("-o,--output", page, "The page")->capture_default_str();
+  CLI::App* exporting = program.add_subcommand(
+      "export", "Write a checkpoint's weights for Hugging Face's transformers");
+  std::filesystem::path saved;
+  exporting->add_option("CHECKPOINT", saved, "Folder of a checkpoint, or of a run")->required();
+  std::filesystem::path exported;
+  exporting
+      ->add_option("-o,--output", exported,
+                   "A file.safetensors, or a folder for from_pretrained: model.safetensors and "
+                   "config.json")
+      ->required();
+  std::string export_dtype = "fp32";
+  exporting->add_option("--dtype", export_dtype, "Type of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -154,6 +168,10 @@ int main(int argc, char** argv) {
     }
     if (*report) {
       app::write_report(runs, page);
+      return 0;
+    }
+    if (*exporting) {
+      app::export_command(saved, exported, export_dtype);
       return 0;
     }
     const app::RunConfig config = app::load_config(file, overrides);
