@@ -43,7 +43,6 @@ struct Entry {
   Range range;
   Choices choices;            ///< Of a text key; empty: any text.
   Choices choices_to_come;    ///< Those of them that are not built in this version.
-  bool built = true;          ///< False: any value but the default is refused by name.
   bool zero_is_auto = false;  ///< "auto" is accepted, kept as 0, and dumped as "auto".
   Unit unit = Unit::kNone;
 
@@ -63,6 +62,9 @@ std::string toml_value(const nlohmann::json& value);
 
 /// All keys; those of one section stand together.
 const std::vector<Entry>& config_table();
+
+/// All keys as docs/config.md shows them: a Markdown table a section.
+std::string config_markdown();
 
 bool is_section(std::string_view name);
 const Entry* find_entry(std::string_view section, std::string_view key);

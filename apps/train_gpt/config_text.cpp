@@ -19,6 +19,25 @@ void walk(Section section, Key key) {
   }
 }
 
+/// What a key's value may be, and what this version lacks of it.
+std::string accepted(const Entry& entry) {
+  std::string text = entry.expected();
+  if (!entry.choices_to_come.empty()) {
+    text += fmt::format("; not built in this version: \"{}\"",
+                        fmt::join(entry.choices_to_come, "\", \""));
+  }
+  return text;
+}
+
+/// Text that Markdown must not take for a tag or the end of a cell.
+std::string literal(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    escaped += c == '<' || c == '|' ? fmt::format("\\{}", c) : std::string(1, c);
+  }
+  return escaped;
+}
+
 }  // namespace
 
 std::string toml_value(const nlohmann::json& value) {
@@ -70,17 +89,25 @@ std::string config_help() {
       "sets one on the command line.\n";
   walk([&](std::string_view section) { text += fmt::format("\n[{}]\n", section); },
        [&](const Entry& entry) {
-         text += fmt::format("  {} = {}\n      {}\n      Expects {}", entry.key,
-                             toml_value(entry.value(defaults)), entry.help, entry.expected());
-         if (!entry.built) {
-           text += "; not built in this version: the default only";
-         }
-         if (!entry.choices_to_come.empty()) {
-           text += fmt::format("; not built in this version: \"{}\"",
-                               fmt::join(entry.choices_to_come, "\", \""));
-         }
-         text += ".\n";
+         text += fmt::format("  {} = {}\n      {}\n      Expects {}.\n", entry.key,
+                             toml_value(entry.value(defaults)), entry.help, accepted(entry));
        });
+  return text;
+}
+
+std::string config_markdown() {
+  const RunConfig defaults;
+  std::string text;
+  walk(
+      [&](std::string_view section) {
+        text += fmt::format("\n## [{}]\n| key | default | expects | meaning |\n|---|---|---|---|\n",
+                            section);
+      },
+      [&](const Entry& entry) {
+        text +=
+            fmt::format("| `{}` | `{}` | {} | {} |\n", entry.key, toml_value(entry.value(defaults)),
+                        literal(accepted(entry)), literal(entry.help));
+      });
   return text;
 }
 
