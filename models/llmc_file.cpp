@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "framework/core/error.h"
 
@@ -22,6 +23,7 @@ using Header = std::array<int32_t, 256>;
 struct LayerTensor {
   std::string_view name;
   std::vector<int64_t> stored;
+  int64_t begin = 0;  ///< of the first layer's, in the file
 };
 
 }  // namespace
@@ -56,9 +58,7 @@ LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
           path, positions, vocab, padded_vocab, layers, heads, width);
 
   int64_t offset = sizeof(header);
-  // Where the next tensor lies, which must be within the file: so a header cannot make names
-  // without end.
-  const auto take = [&](std::string_view name, std::vector<int64_t> shape) {
+  const auto take = [&](std::string_view name, const std::vector<int64_t>& shape) {
     const int64_t numel = numel_of(shape);
     const int64_t left = (file_bytes() - offset) / size_of(dtype_);
     require(numel <= left, kComponent,
@@ -66,39 +66,39 @@ LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
             name, numel);
     return std::exchange(offset, offset + numel * size_of(dtype_));
   };
-  const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {
-    records_[name] = {take(name, shape), shape, false};
-  };
   records_["wte.weight"] = {take("wte.weight", {padded_vocab, width}), {vocab, width}, false};
-  add("wpe.weight", {positions, width});
-  const LayerTensor tensors[] = {{"ln_1.weight", {width}},
-                                 {"ln_1.bias", {width}},
-                                 {"attn.c_attn.weight", {3 * width, width}},
-                                 {"attn.c_attn.bias", {3 * width}},
-                                 {"attn.c_proj.weight", {width, width}},
-                                 {"attn.c_proj.bias", {width}},
-                                 {"ln_2.weight", {width}},
-                                 {"ln_2.bias", {width}},
-                                 {"mlp.c_fc.weight", {4 * width, width}},
-                                 {"mlp.c_fc.bias", {4 * width}},
-                                 {"mlp.c_proj.weight", {width, 4 * width}},
-                                 {"mlp.c_proj.bias", {width}}};
-  for (const LayerTensor& tensor : tensors) {
+  records_["wpe.weight"] = {take("wpe.weight", {positions, width}), {positions, width}, false};
+  LayerTensor tensors[] = {{"ln_1.weight", {width}},
+                           {"ln_1.bias", {width}},
+                           {"attn.c_attn.weight", {3 * width, width}},
+                           {"attn.c_attn.bias", {3 * width}},
+                           {"attn.c_proj.weight", {width, width}},
+                           {"attn.c_proj.bias", {width}},
+                           {"ln_2.weight", {width}},
+                           {"ln_2.bias", {width}},
+                           {"mlp.c_fc.weight", {4 * width, width}},
+                           {"mlp.c_fc.bias", {4 * width}},
+                           {"mlp.c_proj.weight", {width, 4 * width}},
+                           {"mlp.c_proj.bias", {width}}};
+  for (LayerTensor& tensor : tensors) {
     std::vector<int64_t> of_all = tensor.stored;
     of_all.insert(of_all.begin(), layers);
-    const int64_t begin = take(tensor.name, of_all);
-    const int64_t bytes = numel_of(tensor.stored) * size_of(dtype_);
-    const std::vector<int64_t> shape(tensor.stored.rbegin(), tensor.stored.rend());
-    for (int64_t layer = 0; layer < layers; ++layer) {
-      records_[fmt::format("h.{}.{}", layer, tensor.name)] = {begin + layer * bytes, shape,
-                                                              shape.size() == 2};
-    }
+    tensor.begin = take(tensor.name, of_all);
   }
-  add("ln_f.weight", {width});
-  add("ln_f.bias", {width});
+  records_["ln_f.weight"] = {take("ln_f.weight", {width}), {width}, false};
+  records_["ln_f.bias"] = {take("ln_f.bias", {width}), {width}, false};
   require(offset == file_bytes(), kComponent,
           "'{}' is longer than its header says; got {} bytes, expected {}", path, file_bytes(),
           offset);
+  // Only now, so that a header that lies cannot make names without end.
+  for (const LayerTensor& tensor : tensors) {
+    const int64_t bytes = numel_of(tensor.stored) * size_of(dtype_);
+    const std::vector<int64_t> shape(tensor.stored.rbegin(), tensor.stored.rend());
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      records_[fmt::format("h.{}.{}", layer, tensor.name)] = {tensor.begin + layer * bytes, shape,
+                                                              shape.size() == 2};
+    }
+  }
 }
 
 std::vector<std::string> LlmcFile::names() const {
