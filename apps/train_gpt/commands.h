@@ -44,6 +44,12 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
 void write_report(const std::vector<std::filesystem::path>& runs,
                   const std::filesystem::path& page);
 
+/// `train-gpt export`: writes the weights of `run`'s newest checkpoint, or of the checkpoint that
+/// it is, for transformers: to the file `output` if its name ends in ".safetensors", else, with a
+/// config.json, into the folder `output`. `dtype`: "fp32" or "bf16". Prints what it wrote.
+void export_command(const std::filesystem::path& run, const std::filesystem::path& output,
+                    const std::string& dtype);
+
 /// `train-gpt devices`: prints what `launch.device` can name on this machine.
 void devices_command();
 

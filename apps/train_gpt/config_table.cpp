@@ -114,8 +114,9 @@ std::vector<Entry> make_table() {
       .in(fraction());
   model.key<&ModelSection::tie_weights>("tie_weights",
                                         "The token embedding is also the output layer's weight.");
-  model.key<&ModelSection::init_from>(
-      "init_from", "A safetensors file with GPT-2's names to start from; empty: random weights.");
+  model.key<&ModelSection::init_from>("init_from",
+                                      "Weights to start from: a safetensors file with GPT-2's "
+                                      "names, or llm.c's .bin; empty: random.");
 
   const Section<&RunConfig::data> data(table, "data");
   data.key<&DataSection::path>(

@@ -150,6 +150,20 @@ int main(int argc, char** argv) {
   CLI::App* verify = add_checkpoint("verify", "Read all of the newest, and find what is damaged");
   CLI::App* show = add_checkpoint("show", "Print what the newest holds, and its configuration");
   add_checkpoint("list", "Print a line for each");
+  CLI::App* exporting = program.add_subcommand(
+      "export", "Write a checkpoint's weights for Hugging Face's transformers");
+  exporting->add_option("CHECKPOINT", checkpoint_path, "A run's folder, or a checkpoint's")
+      ->required();
+  std::filesystem::path exported;
+  exporting
+      ->add_option("-o,--output", exported,
+                   "A file.safetensors, or a folder for from_pretrained: model.safetensors and "
+                   "config.json")
+      ->required();
+  std::string export_dtype = "fp32";
+  exporting->add_option("--dtype", export_dtype, "Type of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -181,6 +195,10 @@ int main(int argc, char** argv) {
       *verify ? app::verify_checkpoint(checkpoint_path)
       : *show ? app::show_checkpoint(checkpoint_path)
               : app::list_checkpoints(checkpoint_path);
+      return 0;
+    }
+    if (*exporting) {
+      app::export_command(checkpoint_path, exported, export_dtype);
       return 0;
     }
     std::signal(SIGINT, request_stop);

@@ -8,7 +8,7 @@
 #include "data/tokenizer.h"
 #include "data/windows.h"
 #include "framework/core/error.h"
-#include "models/safetensors.h"
+#include "models/weights.h"
 
 namespace zerolab::app {
 namespace {
@@ -29,7 +29,7 @@ data::BatchShape batch_shape(const RunConfig& config) {
 /// Also in a dry run, so that a file that does not fit is refused before anything is written.
 void read_initial_weights(const RunConfig& config, const Gpt& model) {
   try {
-    load_weights(config.model.init_from, model.parameters());
+    load_weights(config.model.init_from, model.parameters(), model.config().n_head);
   } catch (const Error& error) {
     throw ConfigError("config", fmt::format("{}: model.init_from does not fit the model: {}",
                                             config.place_of("model.init_from"), error.what()));
@@ -94,14 +94,7 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                                              .seed = static_cast<uint64_t>(config.run.seed),
                                              .dtype = parameter_dtype(config),
                                              .name = ""},
-                                   GptConfig{.n_layer = config.model.n_layer,
-                                             .n_head = config.model.n_head,
-                                             .n_embd = config.model.n_embd,
-                                             .block_size = config.model.block_size,
-                                             .vocab_size = vocab_size,
-                                             .bias = config.model.bias,
-                                             .dropout = config.model.dropout,
-                                             .tie_weights = config.model.tie_weights})),
+                                   gpt_config(config, vocab_size))),
       inputs_(data == nullptr ? 0 : batch_shape(config).numel()),
       targets_(inputs_.size()) {
   if (!config.model.init_from.empty()) {
