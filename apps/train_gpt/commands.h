@@ -16,10 +16,22 @@ MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size)
 /// One run with its log and its progress on `stdout`; the summary line ends both. A trace that
 /// could not be written is told on `stderr`; it fails the command, but harms no run.
 RunSummary run_logged(const RunConfig& config, const TrainingData& data,
-                      const std::atomic<bool>& stop);
+                      const std::atomic<bool>& stop,
+                      const checkpoint::Checkpoint* resume = nullptr);
 
 /// `train-gpt train`: returns the exit status.
 int train_command(const RunConfig& config, const std::atomic<bool>& stop);
+
+/// `train-gpt train --resume`: goes on from a checkpoint (resume.h); without a `file` with the
+/// configuration that it holds.
+int resume_command(const std::string& resume, const std::string& file,
+                   const std::vector<std::string>& overrides, const std::atomic<bool>& stop);
+
+/// `train-gpt checkpoint`: reads all of one and finds what is damaged; prints what one holds;
+/// prints a line for each of a run. They load no model.
+void verify_checkpoint(const std::filesystem::path& path);
+void show_checkpoint(const std::filesystem::path& path);
+void list_checkpoints(const std::filesystem::path& path);
 
 /// `train-gpt compare`: a run under each of `configs`, which are variants of `config`
 /// (compare_variants.h); prints one table and writes it as <out_dir>/<name>/compare.json of

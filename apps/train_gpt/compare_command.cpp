@@ -24,6 +24,12 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
                                              "zero.schedule out, or use train",
                                              config.set_at.at("zero.schedule")));
   }
+  if (!config.log.dashboard.empty()) {
+    throw ConfigError("compare",
+                      fmt::format("{}: log.dashboard shows one run; leave it out, or use "
+                                  "train; compare writes its report at the end",
+                                  config.set_at.at("log.dashboard")));
+  }
   const TrainingData data = load_training_data(config);
   std::vector<Compared> runs;
   int status = 0;

@@ -8,6 +8,7 @@
 
 #include "apps/train_gpt/engine_options.h"
 #include "apps/train_gpt/launch.h"
+#include "apps/train_gpt/listen_address.h"
 #include "framework/core/error.h"
 #include "optim/loss_scaler.h"
 
@@ -163,6 +164,18 @@ void check(const RunConfig& config) {
     refuse(config, "log.trace_first_step",
            "log.trace_first_step; got {}, expected at most run.steps {}",
            config.log.trace_first_step, config.run.steps);
+  }
+  if (!config.log.dashboard.empty()) {
+    if (!parse_listen_address(config.log.dashboard).has_value()) {
+      refuse(config, "log.dashboard",
+             "log.dashboard; got \"{}\", expected a port or HOST:PORT, such as \"8080\" or "
+             "\"127.0.0.1:8080\"",
+             config.log.dashboard);
+    }
+    if (!config.log.metrics) {
+      refuse(config, "log.dashboard",
+             "log.dashboard shows what is logged; got log.metrics false, expected true");
+    }
   }
   for (size_t i = 0; i < config.zero.schedule.size(); ++i) {
     if (config.zero.schedule[i].step > config.run.steps) {

@@ -114,7 +114,7 @@ struct LogSection {
   bool trace = false;
   int64_t trace_first_step = 2;
   int64_t trace_steps = 3;
-  bool dashboard = false;
+  std::string dashboard;
   double peak_tflops = 0.0;
 };
 

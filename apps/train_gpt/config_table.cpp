@@ -20,7 +20,6 @@ class Row {
   const Row& to_come(Choices choices) const { return entry_.choices_to_come = choices, *this; }
   const Row& or_auto() const { return entry_.zero_is_auto = true, *this; }
   const Row& bytes() const { return entry_.unit = Unit::kBytes, *this; }
-  const Row& not_built() const { return entry_.built = false, *this; }
 
  private:
   Entry& entry_;
@@ -287,7 +286,10 @@ std::vector<Entry> make_table() {
          "trace_first_step", "First step of the trace; the run's first is not like the others.")
       .in(at_least(1));
   log.key<&LogSection::trace_steps>("trace_steps", "Steps in the trace.").in(between(1, 100));
-  log.key<&LogSection::dashboard>("dashboard", "Write a dashboard of the run.").not_built();
+  log.key<&LogSection::dashboard>(
+      "dashboard",
+      "Serve the report's page while the run goes on: at a port of this machine alone, such as "
+      "\"8080\", or at HOST:PORT; port 0: any that is free; empty: no page. Needs log.metrics.");
   log.key<&LogSection::peak_tflops>(
          "peak_tflops",
          "Most that all ranks' processors together can multiply, in 10^12 operations a second, for "

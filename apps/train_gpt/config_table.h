@@ -43,7 +43,6 @@ struct Entry {
   Range range;
   Choices choices;            ///< Of a text key; empty: any text.
   Choices choices_to_come;    ///< Those of them that are not built in this version.
-  bool built = true;          ///< False: any value but the default is refused by name.
   bool zero_is_auto = false;  ///< "auto" is accepted, kept as 0, and dumped as "auto".
   Unit unit = Unit::kNone;
 

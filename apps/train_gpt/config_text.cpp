@@ -22,9 +22,6 @@ void walk(Section section, Key key) {
 /// What a key's value may be, and what this version lacks of it.
 std::string accepted(const Entry& entry) {
   std::string text = entry.expected();
-  if (!entry.built) {
-    text += "; not built in this version: the default only";
-  }
   if (!entry.choices_to_come.empty()) {
     text += fmt::format("; not built in this version: \"{}\"",
                         fmt::join(entry.choices_to_come, "\", \""));

@@ -127,9 +127,12 @@ bool read_value(std::string_view text, double& number) {
   return text == "null" || read_number(text, number);
 }
 
-class Reader {
+}  // namespace
+
+/// Takes lines for records.
+class LogReader::Records {
  public:
-  explicit Reader(LoggedRun& run) : run_(run) {}
+  LoggedRun run;
 
   void line(std::string_view text, bool too_long) {
     ++number_;
@@ -137,16 +140,16 @@ class Reader {
       return;
     }
     if (too_long || !record(text)) {
-      ++run_.unreadable_lines;
-      run_.first_unreadable_line =
-          run_.first_unreadable_line == 0 ? number_ : run_.first_unreadable_line;
+      ++run.unreadable_lines;
+      run.first_unreadable_line =
+          run.first_unreadable_line == 0 ? number_ : run.first_unreadable_line;
     }
   }
 
   /// The last step alone is parsed whole.
-  void finish() {
+  void parse_last_step() {
     const nlohmann::json last = nlohmann::json::parse(last_step_, nullptr, false);
-    run_.last_step = last.is_discarded() ? nlohmann::json() : last;
+    run.last_step = last.is_discarded() ? nlohmann::json() : last;
   }
 
  private:
@@ -175,35 +178,35 @@ class Reader {
       return whole && (event == "step" ? add_step(step, text) : add_evaluation(step));
     }
     if (event == "skip") {
-      ++run_.skipped_steps;
+      ++run.skipped_steps;
       return true;
     }
-    return add_record(event, text);
+    return event == "checkpoint" || event == "resume" || add_record(event, text);
   }
 
   bool add_step(const LoggedStep& step, std::string_view text) {
-    if (!run_.steps.empty() && step.step <= run_.steps.back().step) {
+    if (!run.steps.empty() && step.step <= run.steps.back().step) {
       return false;
     }
-    run_.steps.push_back(step);
+    run.steps.push_back(step);
     last_step_ = text;
     return true;
   }
 
   bool add_evaluation(const LoggedStep& step) {
-    run_.evaluations.push_back({step.step, step.loss});
+    run.evaluations.push_back({step.step, step.loss});
     return true;
   }
 
   /// Those that there are few of, which are parsed whole.
   bool add_record(std::string_view event, std::string_view text) {
-    nlohmann::json* const single = event == "config"    ? &run_.config
-                                   : event == "layout"  ? &run_.layout
-                                   : event == "map"     ? &run_.map
-                                   : event == "summary" ? &run_.summary
+    nlohmann::json* const single = event == "config"    ? &run.config
+                                   : event == "layout"  ? &run.layout
+                                   : event == "map"     ? &run.map
+                                   : event == "summary" ? &run.summary
                                                         : nullptr;
-    std::vector<nlohmann::json>* const list = event == "timeline" ? &run_.timelines
-                                              : event == "stage"  ? &run_.stages
+    std::vector<nlohmann::json>* const list = event == "timeline" ? &run.timelines
+                                              : event == "stage"  ? &run.stages
                                                                   : nullptr;
     if (single == nullptr && list == nullptr) {
       return false;
@@ -222,40 +225,12 @@ class Reader {
     return true;
   }
 
-  LoggedRun& run_;
   int64_t number_ = 0;
   std::string last_step_;
 };
 
-/// Gives `reader` each line, the last one with or without its end.
-void for_each_line(std::istream& stream, Reader& reader) {
-  std::string block(size_t{1} << 20, '\0');
-  std::string line;
-  bool too_long = false;
-  const auto append = [&](std::string_view text) {
-    too_long = too_long || line.size() + text.size() > kLongestLine;
-    too_long ? line.clear() : void(line += text);
-  };
-  while (stream.read(block.data(), static_cast<std::streamsize>(block.size())),
-         stream.gcount() > 0) {
-    std::string_view rest(block.data(), stream.gcount());
-    for (size_t end; (end = rest.find('\n')) != std::string_view::npos;) {
-      append(rest.substr(0, end));
-      reader.line(line, too_long);
-      line.clear();
-      too_long = false;
-      rest.remove_prefix(end + 1);
-    }
-    append(rest);
-  }
-  if (!line.empty() || too_long) {
-    reader.line(line, too_long);
-  }
-}
-
-}  // namespace
-
-LoggedRun read_log(const std::filesystem::path& run) {
+LogReader::LogReader(const std::filesystem::path& run)
+    : block_(size_t{1} << 20, '\0'), records_(std::make_unique<Records>()) {
   const std::filesystem::path file =
       std::filesystem::is_directory(run) ? run / "metrics.jsonl" : run;
   // Not a device or a pipe, which may have no end.
@@ -264,15 +239,55 @@ LoggedRun read_log(const std::filesystem::path& run) {
                                             "metrics.jsonl (of a comparison: each run's folder)",
                                             file.string()));
   }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
+  stream_.open(file, std::ios::binary);
+  if (!stream_) {
     throw ConfigError("report", fmt::format("{}: cannot be read", file.string()));
   }
-  LoggedRun logged;
-  logged.source = file.string();
-  Reader reader(logged);
-  for_each_line(stream, reader);
+  records_->run.source = file.string();
+}
+
+LogReader::~LogReader() = default;
+
+bool LogReader::read_on() {
+  stream_.clear();  // what was the end may be none any more
+  stream_.read(block_.data(), static_cast<std::streamsize>(block_.size()));
+  std::string_view rest(block_.data(), stream_.gcount());
+  const auto append = [&](std::string_view text) {
+    too_long_ = too_long_ || line_.size() + text.size() > kLongestLine;
+    too_long_ ? line_.clear() : void(line_ += text);
+  };
+  for (size_t end; (end = rest.find('\n')) != std::string_view::npos;) {
+    append(rest.substr(0, end));
+    end_line();
+    rest.remove_prefix(end + 1);
+  }
+  append(rest);
+  return stream_.gcount() > 0;
+}
+
+void LogReader::end_line() {
+  records_->line(line_, too_long_);
+  line_.clear();
+  too_long_ = false;
+}
+
+void LogReader::finish() {
+  if (!line_.empty() || too_long_) {
+    end_line();
+  }
+}
+
+LoggedRun& LogReader::run() {
+  records_->parse_last_step();
+  return records_->run;
+}
+
+LoggedRun read_log(const std::filesystem::path& run) {
+  LogReader reader(run);
+  while (reader.read_on()) {
+  }
   reader.finish();
+  LoggedRun logged = std::move(reader.run());
   if (!logged.config.is_object() || !logged.layout.is_object()) {
     throw ConfigError(
         "report",

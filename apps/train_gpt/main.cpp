@@ -36,14 +36,19 @@ int main(int argc, char** argv) {
   std::string file;
   std::vector<std::string> overrides;
   const auto add_config = [&](CLI::App& command) {
-    command.add_option("CONFIG", file, "TOML file")->required();
+    CLI::Option* const option = command.add_option("CONFIG", file, "TOML file")->required();
     command
         .add_option("--set", overrides,
                     "section.key=value, over what the file says; may be repeated")
         ->allow_extra_args(false);
+    return option;
   };
   CLI::App* train = program.add_subcommand("train", "Train one run");
-  add_config(*train);
+  CLI::Option* const train_file = add_config(*train);
+  std::string resume;
+  train->add_option("--resume", resume,
+                    "Go on from a checkpoint: \"latest\" of the run that CONFIG names, or a path; "
+                    "without CONFIG with the configuration that the checkpoint holds");
   CLI::App* compare =
       program.add_subcommand("compare", "Train once a variant and set them side by side");
   add_config(*compare);
@@ -133,11 +138,27 @@ int main(int argc, char** argv) {
   report->add_option("RUN", runs, "Folders of runs, or their metrics.jsonl")->required();
   std::filesystem::path page = "report.html";
   report->add_option("-o,--output", page, "The page")->capture_default_str();
+  CLI::App* checkpoint = program.add_subcommand(
+      "checkpoint", "Look at checkpoints: of a run's folder, or one by its path");
+  checkpoint->require_subcommand(1);
+  std::filesystem::path checkpoint_path;
+  const auto add_checkpoint = [&](const std::string& name, const std::string& help) {
+    CLI::App* const command = checkpoint->add_subcommand(name, help);
+    command->add_option("PATH", checkpoint_path, "A run's folder, or a checkpoint's")->required();
+    return command;
+  };
+  CLI::App* verify = add_checkpoint("verify", "Read all of the newest, and find what is damaged");
+  CLI::App* show = add_checkpoint("show", "Print what the newest holds, and its configuration");
+  add_checkpoint("list", "Print a line for each");
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
+  train_file->required(false);  // a checkpoint has its own
   try {
     program.parse(argc, argv);
+    if (*train && file.empty() && resume.empty()) {
+      throw CLI::RequiredError("CONFIG (or --resume)");
+    }
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version
     return program.exit(error) == 0 ? 0 : 2;
@@ -156,9 +177,18 @@ int main(int argc, char** argv) {
       app::write_report(runs, page);
       return 0;
     }
-    const app::RunConfig config = app::load_config(file, overrides);
+    if (*checkpoint) {
+      *verify ? app::verify_checkpoint(checkpoint_path)
+      : *show ? app::show_checkpoint(checkpoint_path)
+              : app::list_checkpoints(checkpoint_path);
+      return 0;
+    }
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
+    if (*train && !resume.empty()) {
+      return app::resume_command(resume, file, overrides, stop_requested);
+    }
+    const app::RunConfig config = app::load_config(file, overrides);
     if (*train) {
       return app::train_command(config, stop_requested);
     }

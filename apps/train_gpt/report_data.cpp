@@ -223,6 +223,8 @@ json throughput_of(const LoggedRun& run) {
           {"mfu", peak > 0.0 ? json(flops_per_token(run) * rate / peak) : json()}};
 }
 
+int64_t num_steps(const LoggedRun& run) { return run.dropped_steps + std::ssize(run.steps); }
+
 /// The losses of the steps that both runs have.
 json verdict(const LoggedRun& run, const LoggedRun& first) {
   double largest = 0.0;
@@ -242,19 +244,19 @@ json verdict(const LoggedRun& run, const LoggedRun& first) {
       }
     }
   }
-  return {{"compared_steps", compared},
+  return {{"compared_steps", &run == &first ? num_steps(run) : compared},
           {"same_bits", largest == 0.0},
           {"largest_difference", largest},
           {"at_step", largest_at}};
 }
 
 json loss_of(const LoggedRun& run, const LoggedRun& first) {
+  const auto point = [](const LoggedStep& step) { return json{step.step, step.loss}; };
   json points = json::array();
   for (const LoggedStep& step : thinned_out(run.steps, kDrawnSteps)) {
-    points.push_back({step.step, step.loss});
+    points.push_back(point(step));
   }
-  const auto point = [](const LoggedStep& step) { return json{step.step, step.loss}; };
-  json loss = {{"steps", run.steps.size()},
+  json loss = {{"steps", num_steps(run)},
                {"points", points},
                {"evaluations", json::array()},
                {"against_first", verdict(run, first)}};
@@ -265,11 +267,8 @@ json loss_of(const LoggedRun& run, const LoggedRun& first) {
       return !std::isnan(a.loss) && !(a.loss >= b.loss);
     }));
   }
-  const size_t stride = run.evaluations.size() / kDrawnSteps + 1;
-  for (size_t i = 0; i < run.evaluations.size(); i += stride) {
-    // The last of each stretch, so that the last of all is among them.
-    const LoggedEvaluation& one = run.evaluations[std::min(i + stride, run.evaluations.size()) - 1];
-    loss["evaluations"].push_back({one.step, one.loss});
+  for (const LoggedStep& one : thinned_out(run.evaluations, kDrawnSteps)) {
+    loss["evaluations"].push_back(point(one));
   }
   return loss;
 }
@@ -390,12 +389,20 @@ std::vector<LoggedStep> thinned_out(const std::vector<LoggedStep>& steps, size_t
     return steps;
   }
   const auto below = [](const LoggedStep& a, const LoggedStep& b) { return a.loss < b.loss; };
+  const auto first = static_cast<double>(steps.front().step);
+  const double range = static_cast<double>(steps.back().step) - first;
   std::vector<LoggedStep> kept = {steps.front()};
   const size_t stretches = most / 2;
-  for (size_t i = 0; i < stretches; ++i) {
-    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() * i / stretches);
-    const auto end =
-        steps.begin() + static_cast<std::ptrdiff_t>(steps.size() * (i + 1) / stretches);
+  auto end = steps.begin();
+  for (size_t i = 1; i <= stretches; ++i) {
+    const double last = first + range * static_cast<double>(i) / static_cast<double>(stretches);
+    const auto begin = end;
+    end = std::partition_point(begin, steps.end(), [&](const LoggedStep& step) {
+      return static_cast<double>(step.step) <= last;
+    });
+    if (begin == end) {
+      continue;
+    }
     const auto [lowest, highest] = std::minmax_element(begin, end, below);
     for (const auto& step : {std::min(lowest, highest), std::max(lowest, highest)}) {
       if (step->step > kept.back().step) {

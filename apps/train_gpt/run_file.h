@@ -12,7 +12,9 @@ namespace zerolab::app {
 /// killed run, never sees half of it. Faults are `Error`s that name the file.
 class RunFile {
  public:
-  RunFile(const std::filesystem::path& run_folder, std::string_view name, std::string_view key);
+  /// `appends`: nothing is replaced; writes go on at its end.
+  RunFile(const std::filesystem::path& run_folder, std::string_view name, std::string_view key,
+          bool appends = false);
   ~RunFile();
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;

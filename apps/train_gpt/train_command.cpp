@@ -6,12 +6,16 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
+#include "apps/train_gpt/live_page.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
 #include "apps/train_gpt/progress.h"
+#include "apps/train_gpt/resume.h"
 #include "apps/train_gpt/run_file.h"
 #include "apps/train_gpt/trace.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/writer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
@@ -24,15 +28,23 @@ ProgressStyle progress_style(const std::string& console) {
 /// Writes the log and shows the progress.
 class Logging final : public RunObserver {
  public:
-  Logging(const RunConfig& config, std::filesystem::path folder)
+  Logging(const RunConfig& config, const std::filesystem::path& folder,
+          const checkpoint::Checkpoint* resume)
       : config_(config),
+        resume_(resume),
+        steps_done_(resume == nullptr ? 0 : resume->manifest().state.step),
         progress_(config.log.console == "off" ? nullptr : stdout,
                   progress_style(config.log.console), config.run.log_every) {
+    // First, since a port that is taken must be found out before anything is written.
+    if (!config.log.dashboard.empty()) {
+      page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
+    }
     if (config.log.metrics) {
-      log_ = std::make_unique<MetricsLog>(folder);
+      log_ = std::make_unique<MetricsLog>(
+          folder, resume == nullptr ? std::nullopt : std::optional(steps_done_));
     }
     if (config.log.tensorboard) {
-      events_ = std::make_unique<EventLog>(folder);
+      events_ = std::make_unique<EventLog>(folder, steps_done_);
     }
     if (config.log.trace) {
       trace_ = std::make_unique<RunFile>(folder, "trace.json", "trace");
@@ -40,6 +52,11 @@ class Logging final : public RunObserver {
   }
 
   void on_start(const RunInfo& info) override {
+    if (resume_ != nullptr) {
+      const std::string note = resume_note(config_, *resume_);
+      write(resume_record(*resume_, note));
+      progress_.note(note);
+    }
     write(config_record(config_));
     write(layout_record(info));
     write(map_record(*info.layout));
@@ -49,6 +66,10 @@ class Logging final : public RunObserver {
                                info.num_buckets, config_.launch.ranks));
     if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
       progress_.note(link);
+    }
+    if (page_.has_value()) {
+      page_->start();
+      progress_.note(fmt::format("dashboard: {}", page_->url()));
     }
     begin_ = Clock::now();
   }
@@ -77,12 +98,13 @@ class Logging final : public RunObserver {
     for (const MemoryLedger::Snapshot& memory : record.memory) {
       bytes = std::max(bytes, memory.total_peak);
     }
-    progress_.update({.step = record.step,
-                      .steps = config_.run.steps,
-                      .loss = record.result.loss,
-                      .tokens_per_s = record.tokens_per_s(),
-                      .bytes_per_rank = bytes,
-                      .seconds_left = elapsed / static_cast<double>(record.step) * left});
+    progress_.update(
+        {.step = record.step,
+         .steps = config_.run.steps,
+         .loss = record.result.loss,
+         .tokens_per_s = record.tokens_per_s(),
+         .bytes_per_rank = bytes,
+         .seconds_left = elapsed / static_cast<double>(record.step - steps_done_) * left});
   }
 
   void on_stage(const StageRecord& record) override {
@@ -104,6 +126,15 @@ class Logging final : public RunObserver {
                                record.evaluation.loss, record.evaluation.tokens));
   }
 
+  /// A failed one costs the older ones nothing, and the run goes on.
+  void on_checkpoint(const checkpoint::Saved& saved) override {
+    write(checkpoint_record(saved));
+    progress_.note(saved.error.empty()
+                       ? fmt::format("step {}: checkpoint {}, {} in {:.2f} s", saved.step,
+                                     saved.path, format_bytes(saved.bytes), saved.seconds)
+                       : fmt::format("step {}: no checkpoint: {}", saved.step, saved.error));
+  }
+
   /// A trace is a help, not the result: the run goes on without it.
   void on_trace(const Trace& trace) override {
     try {
@@ -118,7 +149,7 @@ class Logging final : public RunObserver {
     progress_.finish();
     if (summary.stopped) {
       progress_.note(fmt::format("stopped on request after step {} of {}; the log is complete",
-                                 summary.steps, config_.run.steps));
+                                 summary.last_step, config_.run.steps));
     }
     if (log_ != nullptr) {
       progress_.note(fmt::format("log: {}", log_->path()));
@@ -166,15 +197,41 @@ class Logging final : public RunObserver {
   }
 
   const RunConfig& config_;
+  const checkpoint::Checkpoint* const resume_;
+  const int64_t steps_done_;
   std::unique_ptr<MetricsLog> log_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;
   Progress progress_;
+  std::optional<LivePage> page_;
   Clock::time_point begin_;
   int64_t skips_ = 0;
   bool excess_noted_ = false;
 };
+
+/// Null: the configuration asks for no checkpoints. A new run must not drop those of an older one.
+std::unique_ptr<checkpoint::Writer> make_writer(const RunConfig& config,
+                                                const std::filesystem::path& run_folder,
+                                                const checkpoint::Checkpoint* resume) {
+  if (config.checkpoint.every == 0) {
+    return nullptr;
+  }
+  const checkpoint::Folder folder(run_folder / checkpoint::kFolderName);
+  if (resume == nullptr && !folder.steps().empty()) {
+    throw ConfigError(
+        "checkpoint",
+        fmt::format("{}: '{}' holds checkpoints of an earlier run; --resume latest goes on with "
+                    "it; or choose another run.name, or remove the folder",
+                    config.place_of("checkpoint.every"), folder.path().string()));
+  }
+  return std::make_unique<checkpoint::Writer>(folder, static_cast<int>(config.launch.ranks),
+                                              config.checkpoint.keep);
+}
+
+int status_of(const RunSummary& summary) {
+  return summary.trace_error.empty() && summary.checkpoint_error.empty() ? 0 : 1;
+}
 
 }  // namespace
 
@@ -191,10 +248,15 @@ MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size)
 }
 
 RunSummary run_logged(const RunConfig& config, const TrainingData& data,
-                      const std::atomic<bool>& stop) {
-  Logging logging(config, std::filesystem::path(config.run.out_dir) / config.run.name);
-  RunSummary summary = run_training(config, data, logging, stop);
+                      const std::atomic<bool>& stop, const checkpoint::Checkpoint* resume) {
+  const std::filesystem::path folder = std::filesystem::path(config.run.out_dir) / config.run.name;
+  const std::unique_ptr<checkpoint::Writer> writer = make_writer(config, folder, resume);
+  Logging logging(config, folder, resume);
+  RunSummary summary = run_training(config, data, logging, stop, {resume, writer.get()});
   logging.finish(summary);
+  if (!summary.checkpoint_error.empty()) {
+    fmt::print(stderr, "error: the last checkpoint failed: {}\n", summary.checkpoint_error);
+  }
   if (!summary.trace_error.empty()) {
     fmt::print(stderr, "error: {}\n", summary.trace_error);
   }
@@ -204,7 +266,23 @@ RunSummary run_logged(const RunConfig& config, const TrainingData& data,
 int train_command(const RunConfig& config, const std::atomic<bool>& stop) {
   const TrainingData data = load_training_data(config);
   require_fits(config, data.vocab_size);
-  return run_logged(config, data, stop).trace_error.empty() ? 0 : 1;
+  return status_of(run_logged(config, data, stop));
+}
+
+int resume_command(const std::string& resume, const std::string& file,
+                   const std::vector<std::string>& overrides, const std::atomic<bool>& stop) {
+  RunConfig config;
+  if (!file.empty()) {
+    config = load_config(file, overrides);
+  }
+  const checkpoint::Checkpoint saved(find_resume(resume, file.empty() ? nullptr : &config));
+  if (file.empty()) {
+    config = resumed_config(saved.manifest().state, overrides);
+  }
+  const TrainingData data = load_training_data(config);
+  prepare_resume(config, data, saved);
+  require_fits(config, data.vocab_size);
+  return status_of(run_logged(config, data, stop, &saved));
 }
 
 }  // namespace zerolab::app

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "tests/apps/configs.h"
 #include "tests/data/test_files.h"
@@ -82,6 +83,29 @@ TEST_F(LogReaderTest, ATruncatedLogHasItsWholeLines) {
     EXPECT_EQ(run.first_unreadable_line, 4) << cut;
     EXPECT_TRUE(run.summary.is_null());
   }
+}
+
+TEST_F(LogReaderTest, FollowsALogThatGrows) {
+  std::ofstream log(folder_.path("metrics.jsonl"));
+  log << kHead << R"({"event":"step","loss":2.5,"step":1})" << std::flush;
+  LogReader reader(folder_.path(""));
+  EXPECT_TRUE(reader.read_on());
+  EXPECT_FALSE(reader.read_on());
+  EXPECT_EQ(reader.run().layout.at("num_params"), 7);
+  EXPECT_EQ(reader.run().steps.size(), 0);  // its line has no end yet
+  log << "\n"
+      << R"({"event":"step","loss":2.25,"lr":0.5,)" << std::flush;
+  EXPECT_TRUE(reader.read_on());
+  EXPECT_EQ(reader.run().steps.size(), 1);
+  log << R"("step":2})"
+      << "\n"
+      << std::flush;
+  EXPECT_TRUE(reader.read_on());
+  EXPECT_FALSE(reader.read_on());
+  ASSERT_EQ(reader.run().steps.size(), 2);
+  EXPECT_EQ(reader.run().steps[1].loss, 2.25);
+  EXPECT_EQ(reader.run().last_step.at("lr"), 0.5);
+  EXPECT_EQ(reader.run().unreadable_lines, 0);
 }
 
 TEST_F(LogReaderTest, CountsWhatIsNoRecord) {

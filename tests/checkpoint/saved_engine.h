@@ -3,31 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <string>
 
 #include "checkpoint/snapshot.h"
 #include "checkpoint/writer.h"
 #include "tests/equivalence/harness.h"
 
 namespace zerolab::test {
-
-/// An empty folder of the running test's own, which goes with it.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::replace(name.begin(), name.end(), '/', '_');
-    path_ = std::filesystem::path(testing::TempDir()) /
-            ("checkpoint_" + name + std::to_string(getpid()));
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline checkpoint::Manifest manifest_of(const EngineRank& rank, int64_t step) {
   checkpoint::Manifest manifest;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Opens a page in headless Chromium and prints what a reader would see, as JSON:
+"""Opens a page in headless Chromium and prints what a reader would see, as a line of JSON:
 
 views    of each width and colour scheme: "overflow" (pixels that the page is too wide), "background", and of each canvas its
          section, title and the number of pixels and of colours that are drawn
@@ -7,6 +7,10 @@ tables   of each section: "caption", "head" and "rows"; a cell is the number tha
 console  errors and warnings of the console
 elements how many elements of each kind there are
 toggled  the background after the button for light and dark
+
+PAGE is a file, or the address of a live page. That is looked at twice more, without views: when its numbers have changed, with
+"kept", whether an opened table and the place scrolled to are as they were, and "state", what it says of the run; and when the
+run has ended.
 
 Usage: probe_page.py PAGE [FOLDER for screenshots]
 """
@@ -18,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 VIEWS = [(360, "light"), (360, "dark"), (1920, "light"), (1920, "dark")]
@@ -52,13 +57,24 @@ for (const section of document.querySelectorAll("section")) {
 }
 const elements = {};
 for (const { localName } of document.querySelectorAll("*")) elements[localName] = (elements[localName] ?? 0) + 1;
-return { tables, elements, title: document.title, text: document.body.innerText };
+const state = document.querySelector("#state").textContent;
+return { tables, elements, title: document.title, text: document.body.innerText, state };
 """
 
 TOGGLE = """
 document.querySelector("#theme").click();
 return getComputedStyle(document.body).backgroundColor;
 """
+
+DRAWN = "return document.querySelector('canvas') !== null;"
+MARK = """
+document.querySelector("#layout details").open = true;
+scrollTo(0, 700);
+window.subject = document.querySelector("#subject").textContent;
+"""
+CHANGED = "return document.querySelector('#subject').textContent !== window.subject;"
+KEPT = "return { opened: document.querySelectorAll('details[open]').length, top: scrollY };"
+ENDED = "return document.querySelector('#state').textContent.includes('ended');"
 
 
 class Browser:
@@ -87,6 +103,16 @@ class Browser:
     def run(self, script):
         return self.post("/execute/sync", {"script": script, "args": []})
 
+    def wait_for(self, condition):
+        give_up = time.monotonic() + 30
+        while not self.run(condition):
+            if time.monotonic() > give_up:
+                raise TimeoutError(condition)
+            time.sleep(0.05)
+
+    def console(self):
+        return [entry["message"] for entry in self.post("/se/log", {"type": "browser"})]
+
     def command(self, name, **parameters):
         return self.post("/goog/cdp/execute", {"cmd": name, "params": parameters})
 
@@ -98,9 +124,10 @@ class Browser:
             self.driver.wait()
 
 
-def probe(browser, page, screenshots):
+def probe(browser, address, screenshots):
     result = {"views": {}}
-    browser.post("/url", {"url": page.resolve().as_uri()})
+    browser.post("/url", {"url": address})
+    browser.wait_for(DRAWN)
     for width, scheme in VIEWS:
         browser.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -111,8 +138,20 @@ def probe(browser, page, screenshots):
             (screenshots / f"{width}-{scheme}.png").write_bytes(base64.b64decode(image))
     result |= browser.run(READ)
     result["toggled"] = browser.run(TOGGLE)
-    result["console"] = [entry["message"] for entry in browser.post("/se/log", {"type": "browser"})]
+    result["console"] = browser.console()
     return result
+
+
+def follow(browser):
+    browser.run(MARK)
+    browser.wait_for(CHANGED)
+    yield browser.run(READ) | {"kept": browser.run(KEPT)}
+    browser.wait_for(ENDED)
+    yield browser.run(READ) | {"console": browser.console()}
+
+
+def tell(look):
+    print(json.dumps(look), flush=True)
 
 
 def main():
@@ -120,7 +159,12 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(profile)
         try:
-            json.dump(probe(browser, pathlib.Path(sys.argv[1]), screenshots), sys.stdout)
+            is_live = sys.argv[1].startswith("http:")
+            address = sys.argv[1] if is_live else pathlib.Path(sys.argv[1]).resolve().as_uri()
+            tell(probe(browser, address, screenshots))
+            if is_live:
+                for look in follow(browser):
+                    tell(look)
         finally:
             browser.close()
 

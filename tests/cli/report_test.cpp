@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "tests/cli/page_probe.h"
 #include "tests/cli/program.h"
 
 namespace zerolab::test {
@@ -17,38 +17,12 @@ Ended report(const SmallRun& run, std::vector<std::string> arguments) {
   return Program(run.folder(), arguments).wait();
 }
 
-/// What a reader of the page would see, by tests/cli/probe_page.py.
-json probe(const std::string& page) {
-  const std::string command = "python3 '" SOURCE_FOLDER "/tests/cli/probe_page.py' '" + page + "'";
-  FILE* const pipe = popen(command.c_str(), "r");
-  std::string out;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) {
-    out += static_cast<char>(c);
-  }
-  EXPECT_EQ(pclose(pipe), 0);
-  return json::parse(out, nullptr, false);
-}
-
-/// The rows of a section's table: by the head's names, for each row.
-std::vector<std::map<std::string, json>> rows_of(const json& page, const std::string& section,
-                                                 size_t index) {
-  std::vector<std::map<std::string, json>> rows;
-  const json& table = page.at("tables").at(section).at(index);
-  for (const json& row : table.at("rows")) {
-    rows.emplace_back();
-    for (size_t i = 0; i < row.size(); ++i) {
-      rows.back()[table.at("head").at(i)] = row.at(i);
-    }
-  }
-  return rows;
-}
-
 TEST(Report, ShowsTheNumbersOfTheLogInABrowser) {
   const SmallRun run;
   const Ended ended = run.run("compare", {"log.peak_tflops=0.001"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_NE(ended.out.find("report: runs/small/report.html\n"), std::string::npos) << ended.out;
-  const json page = probe(run.folder().path("runs/small/report.html"));
+  const json page = PageProbe(run.folder().path("runs/small/report.html")).next();
   ASSERT_TRUE(page.is_object());
   EXPECT_EQ(page.at("console"), json::array());
   EXPECT_EQ(page.at("title"), "stage-0, stage-1, stage-2 – zerolab report");
@@ -178,7 +152,7 @@ TEST(Report, ATimelineForEachStageOfASchedule) {
   }
   EXPECT_EQ(seen, (std::vector<std::pair<int, int>>{{1, 0}, {2, 0}, {4, 2}, {5, 2}}));
   ASSERT_EQ(report(run, {"runs/small"}).status, 0);
-  const json page = probe(run.folder().path("report.html"));
+  const json page = PageProbe(run.folder().path("report.html")).next();
   EXPECT_EQ(page.at("console"), json::array());
   EXPECT_EQ(page.at("views").at("360 light").at("canvases").at(3).at("title"),
             "All memory of rank 0: DDP, as ZeRO-2, step 5");
@@ -209,7 +183,7 @@ TEST(Report, NothingInALogIsTakenForHtml) {
   run.folder().write("cut.jsonl", text.substr(0, text.rfind("\"event\":\"step\"")));
   const Ended ended = report(run, {"attack.jsonl", "cut.jsonl", "-o", "page.html"});
   ASSERT_EQ(ended.status, 0) << ended.err;
-  const json page = probe(run.folder().path("page.html"));
+  const json page = PageProbe(run.folder().path("page.html")).next();
   EXPECT_EQ(page.at("console"), json::array());
   EXPECT_FALSE(page.at("elements").contains("img"));
   EXPECT_FALSE(page.at("elements").contains("b"));

@@ -300,20 +300,52 @@ function setup(runs) {
     section("Configuration", runs.map((run) => run.config)));
 }
 
+// With each element's place in its section, by which it is found again after a rebuild.
+function each_place(selector, call) {
+  document.querySelectorAll("section").forEach((section) =>
+    section.querySelectorAll(selector).forEach((one, i) => call(one, `${section.id} ${selector} ${i}`)));
+}
+
 function render(data) {
   shown = data;
+  const top = scrollY;
+  const kept = new Map();
+  each_place("details", (one, place) => kept.set(place, one.open));
+  each_place(".scroll", (one, place) => kept.set(place, one.scrollLeft));
   charts.forEach((chart) => chart.destroy());
   charts = [];
   Chart.defaults.font.size = 0.75 * parseFloat(getComputedStyle(document.body).fontSize);
   document.querySelectorAll(".charts, .tables").forEach((place) => place.replaceChildren());
   for (const show of [overview, memory, timeline, communication, time, throughput, loss, layout, setup]) show(data.runs);
+  each_place("details", (one, place) => { one.open = kept.get(place) ?? false; });
+  each_place(".scroll", (one, place) => { one.scrollLeft = kept.get(place) ?? 0; });
+  scrollTo(scrollX, top);
+}
+
+// The page of a run that is going on has no data yet: the program sends them, about once a second, whole each time.
+function follow() {
+  const state = document.querySelector("#state");
+  const source = new EventSource("events");
+  source.addEventListener("message", (event) => {
+    const data = JSON.parse(event.data);
+    const ended = data.live === "ended";
+    render(data);
+    state.textContent = ended ? "The run has ended." : "Live: the run is going on.";
+    if (ended) source.close();
+  });
+  source.addEventListener("error", () => {
+    state.textContent = source.readyState === EventSource.CLOSED ? "Not connected: reload the page."
+      : "The connection is lost; trying again.";
+  });
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-dark.addEventListener("change", () => render(shown));
+const again = () => shown && render(shown);
+dark.addEventListener("change", again);
 document.querySelector("#theme").addEventListener("click", () => {
   const root = document.documentElement;
   root.dataset.theme = (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
-  render(shown);
+  again();
 });
-render(JSON.parse(document.querySelector("#data").textContent));
+const written = JSON.parse(document.querySelector("#data").textContent);
+if (written.live) follow(); else render(written);
