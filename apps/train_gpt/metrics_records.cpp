@@ -257,6 +257,10 @@ nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::stri
           {"stage", state.stage}, {"ranks", state.world_size}, {"note", note}};
 }
 
+nlohmann::json sample_record(const SampleRecord& record) {
+  return {{"event", "sample"}, {"step", record.step}, {"text", record.text}};
+}
+
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
   return {{"event", "eval"},
           {"step", record.step},

@@ -5,6 +5,7 @@
 
 #include "apps/train_gpt/checkpoints.h"
 #include "apps/train_gpt/dry_run.h"
+#include "apps/train_gpt/generate.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
@@ -40,6 +41,17 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
           .state = zero::state_bytes(layout, engine.options(),
                                      static_cast<int>(engine.optimizer().states().size())),
           .communication = mean_communication_bytes(layout, engine.options())};
+}
+
+std::string sample_text(const RunConfig& config, const TrainingData& data, const Gpt& model) {
+  std::string text;
+  const GenerateOptions options{.tokens = 100,
+                                .sampling = {.seed = static_cast<uint64_t>(config.run.seed)}};
+  generate(model, *data.tokenizer, config.run.sample_prompt, options, [&](std::string_view part) {
+    text += part;
+    return true;
+  });
+  return text;
 }
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
@@ -107,7 +119,9 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     }
     const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
                            (last || step % config.run.eval_every == 0);
-    if (last || evaluates) {
+    const bool samples =
+        config.run.sample_every > 0 && !record.result.stop && step % config.run.sample_every == 0;
+    if (last || evaluates || samples) {
       communicator.barrier();
       if (reports) {
         reporter.report_held();
@@ -119,6 +133,13 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       if (reports) {
         reporter.evaluation({step, evaluation});
       }
+    }
+    if (samples) {
+      if (reports) {
+        reporter.sample({step, sample_text(config, data, trainer.model())});
+      }
+      communicator.barrier();  // the next step must not seem to wait for the sample
+      take_spans(step);
     }
     if (last) {
       trainer.engine().wait_for_parameters();
