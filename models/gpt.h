@@ -29,7 +29,7 @@ struct ForwardOptions {
   bool training = false;      ///< dropout only then
   uint64_t seed = 0;          ///< of dropout: differs from step to step
   int64_t first_sample = 0;   ///< global sample of the first row of tokens
-  GptCache* cache = nullptr;  ///< of the tokens before these, to which they are added; null: none
+  GptCache* cache = nullptr;  ///< of the tokens before these: by `next_logits`
 };
 
 /// One transformer layer: x + attention(norm(x)), then x + mlp(norm(x)). Each sum is followed by a

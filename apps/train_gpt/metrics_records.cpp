@@ -258,7 +258,11 @@ nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::stri
 }
 
 nlohmann::json sample_record(const SampleRecord& record) {
-  return {{"event", "sample"}, {"step", record.step}, {"text", record.text}};
+  nlohmann::json json = {{"event", "sample"}, {"step", record.step}, {"text", record.text}};
+  if (!record.error.empty()) {
+    json["error"] = record.error;
+  }
+  return json;
 }
 
 nlohmann::json evaluation_record(const EvaluationRecord& record) {

@@ -137,11 +137,14 @@ class Logging final : public RunObserver {
 
   void on_sample(const SampleRecord& record) override {
     write(sample_record(record));
+    if (!record.error.empty()) {
+      progress_.note(fmt::format("step {}: no sample: {}", record.step, record.error));
+      return;
+    }
     // One line, whatever the text holds.
-    progress_.note(
-        fmt::format("step {}: sample {}", record.step,
-                    nlohmann::json(record.text)
-                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    progress_.note(fmt::format("step {}: sample {}", record.step,
+                               nlohmann::json(record.text).dump(-1, ' ', false, replace)));
   }
 
   /// A trace is a help, not the result: the run goes on without it.

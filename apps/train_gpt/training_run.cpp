@@ -43,15 +43,24 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
           .communication = mean_communication_bytes(layout, engine.options())};
 }
 
-std::string sample_text(const RunConfig& config, const TrainingData& data, const Gpt& model) {
-  std::string text;
-  const GenerateOptions options{.tokens = 100,
-                                .sampling = {.seed = static_cast<uint64_t>(config.run.seed)}};
-  generate(model, *data.tokenizer, config.run.sample_prompt, options, [&](std::string_view part) {
-    text += part;
-    return true;
-  });
-  return text;
+/// A sample is a help, not the result: where it fails, a diverged model's for instance, it tells
+/// why.
+SampleRecord sample_of(const RunConfig& config, const TrainingData& data, const Gpt& model,
+                       int64_t step) {
+  constexpr int64_t kTokens = 100;
+  SampleRecord record;
+  record.step = step;
+  try {
+    generate(model, *data.tokenizer, config.run.sample_prompt,
+             {.tokens = kTokens, .sampling = {.seed = static_cast<uint64_t>(config.run.seed)}},
+             [&](std::string_view part) {
+               record.text += part;
+               return true;
+             });
+  } catch (const Error& error) {
+    record.error = error.what();
+  }
+  return record;
 }
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
@@ -136,7 +145,7 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     }
     if (samples) {
       if (reports) {
-        reporter.sample({step, sample_text(config, data, trainer.model())});
+        reporter.sample(sample_of(config, data, trainer.model(), step));
       }
       communicator.barrier();  // the next step must not seem to wait for the sample
       take_spans(step);

@@ -80,8 +80,9 @@ struct EvaluationRecord {
 
 /// What the model writes.
 struct SampleRecord {
-  int64_t step = 0;  ///< steps done
-  std::string text;  ///< behind the prompt
+  int64_t step = 0;   ///< steps done
+  std::string text;   ///< behind the prompt
+  std::string error;  ///< why there is no more of it; empty: there is all
 };
 
 /// What is known before the first step.

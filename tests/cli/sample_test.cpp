@@ -150,6 +150,46 @@ TEST_F(Sample, EvalSumsOverTheWholeText) {
   EXPECT_EQ(command({"eval", "--checkpoint", "runs/small"}).status, 2);
 }
 
+TEST_F(Sample, TakesTheWeightsThatAConfigurationNames) {
+  std::vector<std::string> arguments = {"sample", "--config", "small.toml", "--tokens", "20"};
+  for (const char* setting :
+       {"model.init_from=" SOURCE_FOLDER "/tests/reference/data/adamw-tied/model.safetensors",
+        "model.n_embd=12", "model.block_size=9", "model.vocab_size=41", "model.bias=false",
+        "launch.threads_per_rank=1"}) {
+    arguments.insert(arguments.end(), {"--set", setting});
+  }
+  const Ended ended = command(arguments);
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(ended.out.size(), 21);
+}
+
+TEST(SampleOfShards, NeedsTheTokenizersName) {
+  const SmallRun run;
+  std::vector<uint16_t> tokens(1000);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<uint16_t>(i * i % 300);
+  }
+  run.folder().write_shard("tokens.bin", tokens);
+  // More tokens than bytes: a text has none of the others.
+  ASSERT_EQ(run.run("train", {"data.path=tokens.bin", "model.vocab_size=300", "checkpoint.every=6"})
+                .status,
+            0);
+  const auto command = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {name, "--checkpoint", "runs/small", "--set",
+                                          "launch.threads_per_rank=1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Program(run.folder(), arguments).wait();
+  };
+  const Ended refused = command("sample", {});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("name the tokenizer with --set data.tokenizer"), std::string::npos);
+  EXPECT_EQ(command("sample", {"--set", "data.tokenizer=byte"}).status, 0);
+  const Ended eval = command("eval", {"--set", "data.tokenizer=byte", "tokens.bin"});
+  EXPECT_EQ(eval.status, 0) << eval.err;
+  EXPECT_EQ(number("\n" + eval.out, "tokens"), 1000);
+  EXPECT_EQ(eval.out.find("bits per byte"), std::string::npos);
+}
+
 TEST(SampleEvery, LogsTextsAndChangesNoBit) {
   const SmallRun run;
   ASSERT_EQ(run.run("train").status, 0);
@@ -170,6 +210,14 @@ TEST(SampleEvery, LogsTextsAndChangesNoBit) {
     EXPECT_EQ(samples[i].at("text").get<std::string>().size(), 100);
   }
   EXPECT_NE(samples[0].at("text"), samples[2].at("text"));
+  ASSERT_EQ(run.run("train", {"run.name=diverged", "run.sample_every=6", "optimizer.lr=1e30",
+                              "optimizer.gradient_clipping=0"})
+                .status,
+            0);
+  const auto diverged = of_event(run.log("runs/diverged/metrics.jsonl"), "sample");
+  ASSERT_EQ(diverged.size(), 1);
+  EXPECT_NE(diverged[0].at("error").get<std::string>().find("logits are not finite"),
+            std::string::npos);
   const Ended refused =
       run.run("train", {"run.name=refused", "run.sample_every=2", "run.sample_prompt=XYZ"});
   EXPECT_EQ(refused.status, 1);
