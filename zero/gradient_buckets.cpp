@@ -7,12 +7,6 @@
 #include "framework/core/error.h"
 
 namespace zerolab::zero {
-namespace {
-
-/// One being filled, one being reduced.
-constexpr int kOrdinaryBuffers = 2;
-
-}  // namespace
 
 GradientBuckets::GradientBuckets(RankContext& context, const Layout& layout,
                                  const EngineOptions& options,

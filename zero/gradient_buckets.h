@@ -45,6 +45,7 @@ class GradientBuckets final : public GradientSink {
   int excess_parameter() const { return excess_parameter_; }
 
  private:
+  static constexpr int kOrdinaryBuffers = 2;  // one being filled, one being reduced
   struct State {
     Tensor memory;       ///< the whole bucket; undefined while a buffer is not allocated
     int incomplete = 0;  ///< parameters whose gradient is still to come in this micro-batch

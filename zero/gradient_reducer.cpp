@@ -16,7 +16,7 @@ GradientReducer::GradientReducer(RankContext& context, Communicator& communicato
       kept_(layout.buckets().size()) {
   const bool partitioned = partitioning_of(options.stage).optimizer_state;
   for (const Segment& segment :
-       partitioned ? layout.segments(communicator.rank()) : layout.all_segments()) {
+       partitioned ? layout.segments(communicator.rank()) : layout.segments()) {
     kept_[layout.ranges()[segment.parameter].bucket].push_back(segment);
   }
 }
@@ -33,7 +33,8 @@ void GradientReducer::reduce(int index, Tensor memory, bool add_to_home) {
       const ScopedSpan span = context_.span(SpanKind::kCommExposed, "reduce", index);
       run(context_.compute(), index, memory, add_to_home);
     }
-    give_back(index, std::move(memory));
+    memory = Tensor();
+    context_.ledger().sample("reduced", index);
     return;
   }
   Stream& stream = context_.communication();
@@ -76,16 +77,11 @@ void GradientReducer::run(Stream& stream, int index, const Tensor& memory, bool 
 
 void GradientReducer::retire(int keep) {
   while (static_cast<int>(in_flight_.size()) > keep) {
-    InFlight oldest = std::move(in_flight_.front());
+    const int bucket = in_flight_.front().bucket;
+    context_.wait_for_communication(in_flight_.front().done, "reduce", bucket);
     in_flight_.pop_front();
-    context_.wait_for_communication(oldest.done, "reduce", oldest.bucket);
-    give_back(oldest.bucket, std::move(oldest.memory));
+    context_.ledger().sample("reduced", bucket);
   }
-}
-
-void GradientReducer::give_back(int bucket, Tensor memory) {
-  memory = Tensor();
-  context_.ledger().sample("reduced", bucket);
 }
 
 }  // namespace zerolab::zero

@@ -40,8 +40,6 @@ class GradientReducer {
     Tensor memory;
     Event done;
   };
-  /// Of a reduced bucket; a view's home stays.
-  void give_back(int bucket, Tensor memory);
   void run(Stream& stream, int bucket, const Tensor& memory, bool add_to_home);
 
   RankContext& context_;

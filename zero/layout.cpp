@@ -20,13 +20,6 @@ std::string_view module_of(const LayoutParameter& parameter) {
   return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
 }
 
-/// " of ranks 0 to 7"; nothing for an empty bucket.
-std::string owners_text(const Slices& slices) {
-  return slices.size() == 0
-             ? ""
-             : fmt::format(" of ranks {} to {}", slices[0].owner, slices[slices.size() - 1].owner);
-}
-
 }  // namespace
 
 int Slices::first_owner() const { return numel == 0 ? 0 : static_cast<int>((offset - run) / part); }
@@ -121,10 +114,12 @@ Slices Layout::slices_of(const Bucket& bucket) const {
   return {bucket.offset, bucket.numel, run, part, run / options_.world_size};
 }
 
-std::vector<Segment> Layout::segments(int rank) const {
+std::vector<Segment> Layout::segments(std::optional<int> rank) const {
   std::vector<Segment> segments;
   for (const Bucket& bucket : buckets_) {
-    const std::optional<Slice> slice = bucket.slices.of(rank);
+    const std::optional<Slice> slice =
+        rank.has_value() ? bucket.slices.of(*rank)
+                         : Slice{.partition_offset = bucket.offset, .numel = bucket.numel};
     if (!slice.has_value()) {
       continue;
     }
@@ -139,17 +134,6 @@ std::vector<Segment> Layout::segments(int rank) const {
                             .partition_offset = slice->partition_offset + begin - slice_begin,
                             .numel = end - begin});
       }
-    }
-  }
-  return segments;
-}
-
-std::vector<Segment> Layout::all_segments() const {
-  std::vector<Segment> segments;
-  for (const Bucket& bucket : buckets_) {
-    for (const int parameter : bucket.parameters) {
-      const ParameterRange& range = ranges_[parameter];
-      segments.push_back({parameter, range.offset, range.offset, range.numel});
     }
   }
   return segments;
@@ -181,28 +165,22 @@ std::vector<Gather> Layout::gathers(int64_t gather_size) const {
                        .part_numel = std::min(step, partition - index * step),
                        .parameters = {}});
   }
-  for (size_t parameter = 0; parameter < ranges_.size(); ++parameter) {
+  for (size_t parameter = 0; parameter < ranges_.size() && count > 0; ++parameter) {
     // The last to come is the gather with the smallest offset that the parameter has in a
-    // partition.
-    const ParameterRange& range = ranges_[parameter];
-    const bool crosses =
-        range.numel > 0 && range.offset / partition != (range.offset + range.numel - 1) / partition;
-    const int64_t first = crosses || count == 0 ? 0 : range.offset % partition / step;
-    if (count > 0) {
-      gathers[count - 1 - first].parameters.push_back(static_cast<int>(parameter));
-    }
+    // partition: the last of all where it goes on in the next partition.
+    const int64_t begin = ranges_[parameter].offset % partition;
+    const int64_t first = begin + ranges_[parameter].numel > partition ? 0 : begin / step;
+    gathers[count - 1 - first].parameters.push_back(static_cast<int>(parameter));
   }
   return gathers;
 }
 
 int Layout::parameter_at(int64_t flat_offset) const {
-  for (size_t index = 0; index < ranges_.size(); ++index) {
-    const ParameterRange& range = ranges_[index];
-    if (flat_offset >= range.offset && flat_offset < range.offset + range.numel) {
-      return static_cast<int>(index);
-    }
-  }
-  fail("layout", "element {} belongs to no parameter", flat_offset);
+  const auto found = std::ranges::find_if(ranges_, [&](const ParameterRange& range) {
+    return flat_offset >= range.offset && flat_offset < range.offset + range.numel;
+  });
+  require(found != ranges_.end(), "layout", "element {} belongs to no parameter", flat_offset);
+  return static_cast<int>(found - ranges_.begin());
 }
 
 uint64_t Layout::hash() const { return hash_of(to_string()); }  // the table shows all there is
@@ -214,8 +192,13 @@ std::string Layout::to_string() const {
       num_params_, padding(), buckets_.size(), options_.world_size);
   for (size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    text += fmt::format("bucket {:>3} [{}, {}){}:", index, bucket.offset,
-                        bucket.offset + bucket.numel, owners_text(bucket.slices));
+    text +=
+        fmt::format("bucket {:>3} [{}, {})", index, bucket.offset, bucket.offset + bucket.numel);
+    if (const int size = bucket.slices.size(); size > 0) {
+      text +=
+          fmt::format(" of ranks {} to {}", bucket.slices[0].owner, bucket.slices[size - 1].owner);
+    }
+    text += ":";
     for (const int parameter : bucket.parameters) {
       text += fmt::format(" {}@{}+{}", parameters_[parameter].name, ranges_[parameter].offset,
                           ranges_[parameter].numel);

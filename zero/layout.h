@@ -130,15 +130,13 @@ class Layout {
   int64_t padding() const { return flat_numel_ - num_params_; }  ///< elements
   int64_t partition_numel() const { return flat_numel_ / options_.world_size; }
 
-  /// What `rank` owns, in flat order.
-  std::vector<Segment> segments(int rank) const;
+  /// What `rank` owns, in flat order; without a rank everything, with partition_offset =
+  /// flat_offset: what a rank owns where nothing is partitioned.
+  std::vector<Segment> segments(std::optional<int> rank = std::nullopt) const;
   /// All that must be gathered after an update, in an order that begins with what the next forward
   /// reads first: a bucket at a time, or (contiguous layout) as many elements of each partition as
   /// make `gather_size` over all ranks (0: 5e8, DeepSpeed's default).
   std::vector<Gather> gathers(int64_t gather_size) const;
-  /// Every parameter whole; partition_offset = flat_offset: what a rank owns when nothing is
-  /// partitioned.
-  std::vector<Segment> all_segments() const;
   /// Index of the parameter that holds element `flat_offset`; throws for padding.
   int parameter_at(int64_t flat_offset) const;
 

@@ -28,10 +28,9 @@ std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& o
 
 /// Bytes that one rank sends in one step.
 struct CommunicationBytes {
-  double formula = 0.0;  ///< elements of the papers × bytes of their dtype
-  int64_t gradients = 0;
-  int64_t parameters =
-      0;  ///< with `gradients`: what the ledger must show, padding included, to the byte
+  double formula = 0.0;   ///< elements of the papers × bytes of their dtype
+  int64_t gradients = 0;  ///< and `parameters`: what the ledger shows, with padding, to the byte
+  int64_t parameters = 0;
 };
 CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions& options,
                                        int rank);

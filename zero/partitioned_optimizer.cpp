@@ -22,7 +22,7 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
       share_(layout.segments(communicator.rank())),
       gathers_(layout.gathers(options.allgather_bucket_size)),
       partitioned_(partitioning_of(options.stage).optimizer_state),
-      owned_(partitioned_ ? share_ : layout.all_segments()) {
+      owned_(partitioned_ ? share_ : layout.segments()) {
   for (size_t i = 0; i < optimizer.state_names().size(); ++i) {
     states_.push_back(allocate(Category::kOptimizerState));
   }
@@ -129,7 +129,7 @@ void PartitionedOptimizer::gather_parameters() {
 
 void PartitionedOptimizer::poison_gradients(const GradientHome& gradients) {
   for (const Segment& segment :
-       partitioning_of(options_.stage).gradients ? share_ : layout_.all_segments()) {
+       partitioning_of(options_.stage).gradients ? share_ : layout_.segments()) {
     fill_with_nan(gradients.at(segment));
   }
 }
@@ -149,7 +149,7 @@ void PartitionedOptimizer::rehome() {
   if (master_.defined()) {
     rehome(master_, Category::kMasterWeights);
   }
-  owned_ = partitioned_ ? share_ : layout_.all_segments();
+  owned_ = partitioned_ ? share_ : layout_.segments();
 }
 
 void PartitionedOptimizer::rehome(Tensor& tensor, Category category) {

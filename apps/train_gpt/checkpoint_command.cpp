@@ -1,7 +1,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/train_gpt/commands.h"
-#include "apps/train_gpt/progress.h"
+#include "apps/train_gpt/format.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "framework/core/error.h"

@@ -58,6 +58,12 @@ void sample_command(const SavedModel::Source& source, const SampleCommand& comma
 /// `train-gpt eval`: prints the mean loss over all tokens of `files`, one after the other.
 void eval_command(const SavedModel::Source& source, const std::vector<std::string>& files);
 
+/// `train-gpt export`: writes the weights of `run`'s newest checkpoint, or of the checkpoint that
+/// it is, for transformers: to the file `output` if its name ends in ".safetensors", else, with a
+/// config.json, into the folder `output`. `dtype`: "fp32" or "bf16". Prints what it wrote.
+void export_command(const std::filesystem::path& run, const std::filesystem::path& output,
+                    const std::string& dtype);
+
 /// `train-gpt devices`: prints what `launch.device` can name on this machine.
 void devices_command();
 

@@ -119,8 +119,9 @@ std::vector<Entry> make_table() {
       .in(fraction());
   model.key<&ModelSection::tie_weights>("tie_weights",
                                         "The token embedding is also the output layer's weight.");
-  model.key<&ModelSection::init_from>(
-      "init_from", "A safetensors file with GPT-2's names to start from; empty: random weights.");
+  model.key<&ModelSection::init_from>("init_from",
+                                      "Weights to start from: a safetensors file with GPT-2's "
+                                      "names, or llm.c's .bin; empty: random.");
 
   const Section<&RunConfig::data> data(table, "data");
   data.key<&DataSection::path>(
@@ -276,11 +277,11 @@ std::vector<Entry> make_table() {
       "to stage 1 before step 100 (from 1). Steps must rise.");
 
   const Section<&RunConfig::log> log(table, "log");
-  log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl.");
+  log.key<&LogSection::metrics>("metrics", "Write <out_dir>/<name>/metrics.jsonl and config.toml.");
   log.key<&LogSection::console>(
          "console",
-         "Progress: one live line on a terminal and plain lines elsewhere, always plain "
-         "lines, or none.")
+         "Progress: a live view on a terminal and plain lines elsewhere, always plain lines, or "
+         "none.")
       .one_of({"auto", "plain", "off"});
   log.key<&LogSection::tensorboard>(
       "tensorboard", "Write <out_dir>/<name>/events.out.tfevents.zerolab for TensorBoard.");

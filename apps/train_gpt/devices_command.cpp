@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "apps/train_gpt/commands.h"
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/launch.h"
-#include "apps/train_gpt/progress.h"
 #include "framework/comm/nccl.h"
 #include "framework/cuda/device.h"
 #include "framework/onednn/backend.h"

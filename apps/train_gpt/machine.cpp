@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "apps/train_gpt/engine_options.h"
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/launch.h"
-#include "apps/train_gpt/progress.h"
 #include "framework/core/rank_context.h"
 
 namespace zerolab::app {

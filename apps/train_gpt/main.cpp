@@ -193,6 +193,20 @@ int main(int argc, char** argv) {
   add_source(*eval);
   std::vector<std::string> files;
   eval->add_option("FILE", files, "Texts or llm.c .bin shards, one after the other")->required();
+  CLI::App* exporting = program.add_subcommand(
+      "export", "Write a checkpoint's weights for Hugging Face's transformers");
+  exporting->add_option("CHECKPOINT", checkpoint_path, "A run's folder, or a checkpoint's")
+      ->required();
+  std::filesystem::path exported;
+  exporting
+      ->add_option("-o,--output", exported,
+                   "A file.safetensors, or a folder for from_pretrained: model.safetensors and "
+                   "config.json")
+      ->required();
+  std::string export_dtype = "fp32";
+  exporting->add_option("--dtype", export_dtype, "Type of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -232,6 +246,10 @@ int main(int argc, char** argv) {
     }
     if (*eval) {
       app::eval_command(source, files);
+      return 0;
+    }
+    if (*exporting) {
+      app::export_command(checkpoint_path, exported, export_dtype);
       return 0;
     }
     std::signal(SIGINT, request_stop);

@@ -2,16 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <numeric>
-#include <thread>
 
-#include "apps/train_gpt/launch.h"
+#include "apps/train_gpt/environment.h"
 #include "apps/train_gpt/modelled_link.h"
-#include "apps/train_gpt/progress.h"
 #include "apps/train_gpt/version.h"
-#include "framework/cuda/device.h"
-#include "framework/onednn/backend.h"
 
 namespace zerolab::app {
 namespace {
@@ -87,44 +82,14 @@ nlohmann::json communication_of_ranks(const std::vector<CommunicationEntries>& r
   return {{"rank0", communication_json(ranks[0])}, {"all_ranks", all_ranks}};
 }
 
-/// The processor's name as Linux tells it: with the compiler and the threads it decides what bits
-/// can be compared.
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) {
-      return line.substr(line.find(':') + 2);
-    }
-  }
-  return "unknown";
-}
-
-nlohmann::json machine_json(const RunConfig& config) {
-  nlohmann::json devices = nlohmann::json::array();
-  if (config.launch.device == "cuda") {
-    for (const cuda::Device& device : cuda::find_devices().found) {
-      devices.push_back(fmt::format("{}, compute capability {}.{}, {}", device.name, device.major,
-                                    device.minor, format_bytes(device.memory)));
-    }
-  }
-  nlohmann::json json = {{"processor", processor()},
-                         {"cores", std::thread::hardware_concurrency()},
-                         {"memory", total_memory()},
-                         {"devices", devices},
-                         {"compiler", __VERSION__}};
-  if (onednn_is_available()) {
-    json["onednn"] = onednn_version();
-  }
-  return json;
-}
-
 }  // namespace
 
 nlohmann::json config_record(const RunConfig& config) {
   return {{"event", "config"},
           {"version", kVersion},
+          {"commit", kCommit},
           {"source", config.source},
-          {"machine", machine_json(config)},
+          {"machine", environment_json(config)},
           {"modelled_link", modelled_link_json(config.comm)},
           {"config", to_json(config)}};
 }

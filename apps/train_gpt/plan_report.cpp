@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/metrics_records.h"
-#include "apps/train_gpt/progress.h"
 #include "apps/train_gpt/text_table.h"
 
 namespace zerolab::app {

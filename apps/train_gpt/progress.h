@@ -1,61 +1,47 @@
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
-#include <string>
+#include <optional>
 #include <string_view>
+
+#include "apps/train_gpt/terminal_block.h"
+#include "apps/train_gpt/terminal_view.h"
 
 namespace zerolab::app {
 
-/// What the output can show. A `live` line is rewritten in place; else each line stays.
-struct ProgressStyle {
-  bool live = false;
-  bool color = false;
-  int columns = 80;
-
-  /// Live on a terminal other than TERM=dumb, in colour unless NO_COLOR is set.
-  static ProgressStyle of(std::FILE* out);
-};
-
-struct ProgressSample {
-  int64_t step = 0;  ///< Steps done.
-  int64_t steps = 0;
-  double loss = 0;
-  double tokens_per_s = 0;
-  int64_t bytes_per_rank = 0;  ///< Memory of the rank that has most.
-  double seconds_left = 0;     ///< Negative: not known yet.
-};
-
-/// Shows how far training is. Not thread-safe: rank 0 alone calls it. `out` must outlive it; null
-/// shows nothing.
+/// Shows how far training is: a live view on a terminal, else lines. Not thread-safe: rank 0 alone
+/// calls it. `out` and `config` must outlive it; where `out` is null nothing is shown.
 class Progress {
  public:
-  /// Plain lines come every `log_every` steps and at the last; a live line at every step.
-  Progress(std::FILE* out, ProgressStyle style, int64_t log_every);
+  /// Plain lines come every `run.log_every` steps and at the last; the view is drawn at most ten
+  /// times a second.
+  Progress(std::FILE* out, const Terminal& terminal, const RunConfig& config);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(const ProgressSample& sample);
-  /// A line that stays, e.g. an evaluation's result, above the live line.
+  /// `elapsed_s`: seconds since the first step began.
+  void update(const StepRecord& record, double elapsed_s);
+  /// A line that stays, e.g. an evaluation's result, above the view.
   void note(std::string_view text);
-  /// Leaves the cursor at the start of a fresh line. The destructor does it too.
+  /// Shows the last step, and leaves the cursor at the start of a fresh line. The destructor does
+  /// it too.
   void finish();
 
  private:
+  /// Draws the view of the last step; `above`, whole lines or nothing, stays above it.
+  void draw(std::string_view above);
   void print(std::string_view text);
 
   std::FILE* out_;
-  ProgressStyle style_;
-  int64_t log_every_;
-  std::string live_line_;
+  Terminal terminal_;
+  const RunConfig& config_;
+  int64_t first_step_ = 0;  ///< of this process: a resumed run begins later
+  History losses_;
+  std::optional<ViewedStep> last_;
+  bool drawn_ = false;  ///< whether the view shows `last_`
+  double next_draw_s_ = 0;
+  TerminalBlock block_;
 };
-
-/// "0:07", "12:34", "2:05:00"; "--:--" for a negative number.
-std::string format_duration(double seconds);
-/// "512 B", "1.5 KiB", "3.2 GiB".
-std::string format_bytes(int64_t bytes);
-/// "950", "12.3k", "4.5M".
-std::string format_count(double count);
 
 }  // namespace zerolab::app

@@ -364,6 +364,7 @@ json run_data(const LoggedRun& run, const std::string& label, const LoggedRun& f
           {"loss", loss_of(run, first)},
           {"layout", layout_of(run)},
           {"version", text_of(at(run.config, "/version"))},
+          {"commit", text_of(at(run.config, "/commit"))},
           {"machine", at(run.config, "/machine")},
           {"config", at(run.config, "/config")}};
 }

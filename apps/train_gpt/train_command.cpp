@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands.h"
 #include "apps/train_gpt/event_log.h"
+#include "apps/train_gpt/format.h"
 #include "apps/train_gpt/live_page.h"
 #include "apps/train_gpt/metrics_log.h"
 #include "apps/train_gpt/metrics_records.h"
@@ -21,8 +22,8 @@
 namespace zerolab::app {
 namespace {
 
-ProgressStyle progress_style(const std::string& console) {
-  return console == "plain" ? ProgressStyle() : ProgressStyle::of(stdout);
+Terminal terminal_of(const std::string& console) {
+  return console == "plain" ? Terminal() : Terminal::of(stdout);
 }
 
 /// Writes the log and shows the progress.
@@ -33,8 +34,8 @@ class Logging final : public RunObserver {
       : config_(config),
         resume_(resume),
         steps_done_(resume == nullptr ? 0 : resume->manifest().state.step),
-        progress_(config.log.console == "off" ? nullptr : stdout,
-                  progress_style(config.log.console), config.run.log_every) {
+        progress_(config.log.console == "off" ? nullptr : stdout, terminal_of(config.log.console),
+                  config) {
     // First, since a port that is taken must be found out before anything is written.
     if (!config.log.dashboard.empty()) {
       page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
@@ -42,6 +43,7 @@ class Logging final : public RunObserver {
     if (config.log.metrics) {
       log_ = std::make_unique<MetricsLog>(
           folder, resume == nullptr ? std::nullopt : std::optional(steps_done_));
+      config_file_ = std::make_unique<RunFile>(folder, "config.toml", "metrics");
     }
     if (config.log.tensorboard) {
       events_ = std::make_unique<EventLog>(folder, steps_done_);
@@ -56,6 +58,9 @@ class Logging final : public RunObserver {
       const std::string note = resume_note(config_, *resume_);
       write(resume_record(*resume_, note));
       progress_.note(note);
+    }
+    if (config_file_ != nullptr) {
+      config_file_->write(dump_toml(config_));
     }
     write(config_record(config_));
     write(layout_record(info));
@@ -92,19 +97,7 @@ class Logging final : public RunObserver {
                       "waits for a gradient that comes later",
                       record.step, record.excess_buffers, record.excess_parameter));
     }
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const auto left = static_cast<double>(config_.run.steps - record.step);
-    int64_t bytes = 0;
-    for (const MemoryLedger::Snapshot& memory : record.memory) {
-      bytes = std::max(bytes, memory.total_peak);
-    }
-    progress_.update(
-        {.step = record.step,
-         .steps = config_.run.steps,
-         .loss = record.result.loss,
-         .tokens_per_s = record.tokens_per_s(),
-         .bytes_per_rank = bytes,
-         .seconds_left = elapsed / static_cast<double>(record.step - steps_done_) * left});
+    progress_.update(record, std::chrono::duration<double>(Clock::now() - begin_).count());
   }
 
   void on_stage(const StageRecord& record) override {
@@ -212,6 +205,7 @@ class Logging final : public RunObserver {
   const checkpoint::Checkpoint* const resume_;
   const int64_t steps_done_;
   std::unique_ptr<MetricsLog> log_;
+  std::unique_ptr<RunFile> config_file_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<RunFile> trace_;
   std::string trace_error_;

@@ -1,5 +1,7 @@
 #include "framework/comm/nccl.h"
 
+#include <fmt/core.h>
+
 #include "framework/comm/nccl_communicator.h"
 #include "framework/comm/nccl_ranks.h"
 
@@ -24,6 +26,12 @@ class NcclGroup final : public RankGroup {
 }  // namespace
 
 bool nccl_is_available() { return true; }
+
+std::string nccl_version() {
+  int version = 0;
+  ncclGetVersion(&version);
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 std::unique_ptr<RankGroup> make_nccl_group(int size, const NcclOptions& options) {
   return std::make_unique<NcclGroup>(size, options);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "framework/comm/rank_group.h"
 
@@ -12,6 +13,8 @@ namespace zerolab {
 
 /// Whether this program was built with NCCL.
 bool nccl_is_available();
+/// "2.28.3" of the library that is linked; empty where it was not built.
+std::string nccl_version();
 
 struct NcclOptions {
   double timeout_s = 300.0;  ///< how long a rank waits for a silent peer before it ends the run

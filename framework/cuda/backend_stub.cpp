@@ -11,6 +11,8 @@ constexpr std::string_view kMissing =
 
 cuda::Devices cuda::find_devices() { return {{}, std::string(kMissing)}; }
 
+std::map<std::string, std::string> cuda::library_versions() { return {}; }
+
 void cuda::share_memory_between_devices(int /*num_devices*/) {}
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& /*options*/) {

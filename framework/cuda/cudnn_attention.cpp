@@ -207,4 +207,12 @@ std::unique_ptr<CudnnAttention> make_cudnn_attention() {
   return std::make_unique<LoadedCudnn>();
 }
 
+std::string cudnn_version() {
+  if (fe::cudnn_dlhandle == nullptr) {
+    return "";
+  }
+  const size_t version = fe::detail::get_backend_version();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 }  // namespace zerolab::cuda

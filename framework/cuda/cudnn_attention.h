@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "framework/core/backend.h"
 
@@ -35,5 +36,7 @@ class CudnnAttention {
 
 /// Throws `Error` where this program was built without cuDNN, or does not find the library.
 std::unique_ptr<CudnnAttention> make_cudnn_attention();
+/// "9.10.2" of the library that was found; empty before one was looked for.
+std::string cudnn_version();
 
 }  // namespace zerolab::cuda

@@ -10,4 +10,6 @@ std::unique_ptr<CudnnAttention> make_cudnn_attention() {
        "flash kernel");
 }
 
+std::string cudnn_version() { return ""; }
+
 }  // namespace zerolab::cuda

@@ -1,8 +1,11 @@
 #include "framework/cuda/device.h"
 
+#include <cublasLt.h>
+
 #include <algorithm>
 
 #include "framework/cuda/check.h"
+#include "framework/cuda/cudnn_attention.h"
 
 namespace zerolab::cuda {
 namespace {
@@ -53,6 +56,23 @@ Devices find_devices() {
   }
   check(cudaSetDevice(current), "choosing a device");
   return devices;
+}
+
+std::map<std::string, std::string> library_versions() {
+  int runtime = 0;
+  int driver = 0;
+  check(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version");
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  const size_t cublaslt = cublasLtGetVersion();
+  std::map<std::string, std::string> versions = {
+      {"cuda_runtime", version_text(runtime)},
+      {"cuda_driver", version_text(driver)},
+      {"cublaslt",
+       fmt::format("{}.{}.{}", cublaslt / 10000, cublaslt / 100 % 100, cublaslt % 100)}};
+  if (const std::string cudnn = cudnn_version(); !cudnn.empty()) {
+    versions["cudnn"] = cudnn;
+  }
+  return versions;
 }
 
 void share_memory_between_devices(int num_devices) {

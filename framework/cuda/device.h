@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct Devices {
   bool is_available() const { return missing.empty(); }
 };
 Devices find_devices();
+
+/// Versions by name, such as "13.0": `cuda_runtime`, `cuda_driver`, `cublaslt`, and `cudnn` once
+/// its attention is in use. Empty in a build without CUDA.
+std::map<std::string, std::string> library_versions();
 
 /// Lets the first `num_devices` devices (or all there are) read each other's memory, as the kernels
 /// of ranks that share memory do (comm/local.h). Throws where they cannot.

@@ -1,23 +1,41 @@
 #include "apps/train_gpt/progress.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <functional>
+
+#include "tests/apps/screen.h"
 
 namespace zerolab::app {
 namespace {
 
-std::string shown(ProgressStyle style, int64_t log_every,
+RunConfig config(int64_t log_every) {
+  RunConfig config;
+  config.run.steps = 100;
+  config.run.log_every = log_every;
+  return config;
+}
+
+StepRecord record(int64_t step) {
+  StepRecord record;
+  record.step = step;
+  record.result.loss = 2.34567;
+  record.result.tokens = 1000;
+  record.ms.step = 80;
+  record.memory.resize(1);
+  record.memory[0].total_peak = 3 << 20;
+  return record;
+}
+
+std::string shown(const Terminal& terminal, int64_t log_every,
                   const std::function<void(Progress&)>& use) {
   char* buffer = nullptr;
   size_t size = 0;
   std::FILE* out = open_memstream(&buffer, &size);
+  const RunConfig run = config(log_every);
   {
-    Progress progress(out, style, log_every);
+    Progress progress(out, terminal, run);
     use(progress);
   }
   std::fclose(out);
@@ -26,98 +44,70 @@ std::string shown(ProgressStyle style, int64_t log_every,
   return text;
 }
 
-ProgressSample sample(int64_t step) {
-  return {.step = step,
-          .steps = 100,
-          .loss = 2.34567,
-          .tokens_per_s = 12345,
-          .bytes_per_rank = 3 << 20,
-          .seconds_left = 75};
+size_t draws(const std::string& text) {
+  size_t count = 0;
+  for (size_t at = text.find("\x1b[?25l"); at != std::string::npos;
+       at = text.find("\x1b[?25l", at + 1)) {
+    ++count;
+  }
+  return count;
 }
 
-const std::string kStep50 = "step  50/100  loss 2.3457  12.3k tok/s  3.0 MiB/rank  1:15 left";
-
 TEST(Progress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
-  const std::string text = shown({}, 30, [](Progress& progress) {
+  const std::string text = shown({}, 40, [](Progress& progress) {
     for (int64_t step = 1; step <= 100; ++step) {
-      progress.update(sample(step));
+      progress.update(record(step), 0.5 * static_cast<double>(step));
     }
     progress.note("done");
   });
   EXPECT_EQ(text,
-            "step  30/100  loss 2.3457  12.3k tok/s  3.0 MiB/rank  1:15 left\n"
-            "step  60/100  loss 2.3457  12.3k tok/s  3.0 MiB/rank  1:15 left\n"
-            "step  90/100  loss 2.3457  12.3k tok/s  3.0 MiB/rank  1:15 left\n"
-            "step 100/100  loss 2.3457  12.3k tok/s  3.0 MiB/rank  1:15 left\n"
+            "step  40/100  loss 2.3457  12.5k tok/s  3.0 MiB/rank  0:30 left\n"
+            "step  80/100  loss 2.3457  12.5k tok/s  3.0 MiB/rank  0:10 left\n"
+            "step 100/100  loss 2.3457  12.5k tok/s  3.0 MiB/rank  0:00 left\n"
             "done\n");
 }
 
-TEST(Progress, TheLiveLineIsRewrittenAndEndedOnce) {
-  const std::string line = "[=====>     ] " + kStep50;
-  const std::string text = shown({.live = true, .columns = 78}, 30, [](Progress& progress) {
-    progress.update(sample(50));
-    progress.note("eval: loss 2.5");
-    progress.finish();
+TEST(Progress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
+  const std::string text = shown({.live = true, .columns = 30}, 40, [](Progress& progress) {
+    for (int64_t step = 1; step <= 99; ++step) {
+      progress.update(record(step), 0.03125 * static_cast<double>(step));
+    }
   });
-  EXPECT_EQ(text, "\r\x1b[K" + line + "\r\x1b[Keval: loss 2.5\n" + line + "\n");
+  // Of steps 1, 5, 9, ..., 97, and of the last, which waited.
+  EXPECT_EQ(draws(text), 26);
+  test::Screen screen(30);
+  screen.write(text);
+  EXPECT_EQ(screen.lines()[0], "step  99/100  loss 2.3457  12");
 }
 
-TEST(Progress, ColorsTheBarOnly) {
-  const std::string text = shown({.live = true, .color = true, .columns = 78}, 1,
-                                 [](Progress& progress) { progress.update(sample(50)); });
-  EXPECT_EQ(text, "\r\x1b[K[\x1b[32m=====>     \x1b[0m] " + kStep50 + "\n");
+TEST(Progress, NotesStayAboveTheView) {
+  const std::string text = shown({.live = true, .columns = 78}, 1, [](Progress& progress) {
+    progress.note("first");
+    progress.update(record(10), 1.0);
+    progress.note("second");
+    progress.update(record(11), 1.01);
+    progress.finish();
+    progress.note("third");
+  });
+  EXPECT_TRUE(text.starts_with("first\n"));
+  EXPECT_TRUE(text.ends_with("third\n"));
+  test::Screen screen(78);
+  screen.write(text);
+  const std::vector<std::string> lines = screen.lines();
+  ASSERT_EQ(lines.size(), 9);
+  EXPECT_EQ(lines[0], "first");
+  EXPECT_EQ(lines[1], "second");
+  EXPECT_EQ(lines[2], "run  DDP  1 rank  k = 0  fp32");
+  EXPECT_TRUE(lines[3].starts_with("step  11/100  [====="));
+  EXPECT_EQ(lines[8], "third");
 }
 
-TEST(Progress, NeverFillsTheTerminalsLastColumn) {
-  for (int columns = 0; columns <= 200; ++columns) {
-    const std::string text = shown({.live = true, .columns = columns}, 1,
-                                   [](Progress& progress) { progress.update(sample(100)); });
-    const size_t visible = text.size() - std::string("\r\x1b[K\n").size();
-    EXPECT_LE(visible, static_cast<size_t>(std::max(columns - 1, 1))) << columns;
-  }
-}
-
-TEST(Progress, AFileIsNotLive) {
-  std::FILE* file = std::tmpfile();
-  const ProgressStyle style = ProgressStyle::of(file);
-  std::fclose(file);
-  EXPECT_FALSE(style.live);
-  EXPECT_FALSE(style.color);
-  EXPECT_EQ(style.columns, 80);
-}
-
-TEST(Progress, ATerminalIsLiveAndNoColorIsRespected) {
-  const int descriptor = posix_openpt(O_RDWR);
-  std::FILE* terminal = descriptor < 0 ? nullptr : fdopen(descriptor, "r+");
-  if (terminal == nullptr) {
-    GTEST_SKIP() << "this machine has no pseudo-terminal";
-  }
-  unsetenv("NO_COLOR");
-  setenv("TERM", "xterm", 1);
-  EXPECT_TRUE(ProgressStyle::of(terminal).live);
-  EXPECT_TRUE(ProgressStyle::of(terminal).color);
-  setenv("NO_COLOR", "1", 1);
-  EXPECT_TRUE(ProgressStyle::of(terminal).live);
-  EXPECT_FALSE(ProgressStyle::of(terminal).color);
-  setenv("TERM", "dumb", 1);
-  EXPECT_FALSE(ProgressStyle::of(terminal).live);
-  std::fclose(terminal);
-}
-
-TEST(Progress, FormatsForReaders) {
-  EXPECT_EQ(format_duration(7.4), "0:07");
-  EXPECT_EQ(format_duration(59.6), "1:00");
-  EXPECT_EQ(format_duration(7500), "2:05:00");
-  EXPECT_EQ(format_duration(-1), "--:--");
-  EXPECT_EQ(format_duration(std::nan("")), "--:--");
-  EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(1023), "1023 B");
-  EXPECT_EQ(format_bytes(1024), "1.0 KiB");
-  EXPECT_EQ(format_bytes((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(format_bytes(int64_t{3} << 40), "3.0 TiB");
-  EXPECT_EQ(format_count(950), "950");
-  EXPECT_EQ(format_count(12345), "12.3k");
-  EXPECT_EQ(format_count(4.5e6), "4.5M");
+TEST(Progress, WithoutAnOutputNothingHappens) {
+  const RunConfig run = config(1);
+  Progress progress(nullptr, {.live = true}, run);
+  progress.update(record(100), 1.0);
+  progress.note("nothing");
+  progress.finish();
 }
 
 }  // namespace

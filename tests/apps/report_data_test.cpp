@@ -16,7 +16,8 @@ using nlohmann::json;
 LoggedRun small_run(int stage) {
   LoggedRun run;
   run.source = "runs/stage-" + std::to_string(stage) + "/metrics.jsonl";
-  run.config = json::parse(R"({"version": "0", "modelled_link": null, "machine": {"cores": 2},
+  run.config = json::parse(
+      R"({"version": "0", "commit": "abc", "modelled_link": null, "machine": {"cores": 2},
     "config": {"run.name": "small", "launch.ranks": 2, "model.n_layer": 2, "model.n_embd": 8,
                "model.block_size": 4, "log.peak_tflops": 0.0}})");
   run.config["config"]["zero.stage"] = stage;
@@ -47,6 +48,7 @@ TEST(ReportData, HasTheNumbersOfTheLog) {
   EXPECT_EQ(data.at("ms").at("forward"), 1.5);
   EXPECT_EQ(data.at("notes"), json::array());
   EXPECT_EQ(data.at("machine").at("cores"), 2);
+  EXPECT_EQ(data.at("commit"), "abc");
 
   const json& memory = data.at("memory");
   EXPECT_EQ(memory.at("highest"), 1);

@@ -57,13 +57,15 @@ std::string text() {
 
 }  // namespace
 
-Program::Program(const data::TempDir& folder, const std::vector<std::string>& arguments)
+Program::Program(const data::TempDir& folder, const std::vector<std::string>& arguments,
+                 const std::string& terminal)
     : out_(folder.path("stdout")), err_(folder.path("stderr")) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), kFlags, 0666);
+  const std::string& out = terminal.empty() ? out_ : terminal;
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kFlags | O_NOCTTY, 0666);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_.c_str(), kFlags, 0666);
   posix_spawn_file_actions_addchdir_np(&actions, folder.path("").c_str());
   std::vector<char*> argv = {const_cast<char*>(TRAIN_GPT)};
@@ -111,13 +113,14 @@ SmallRun::SmallRun() {
 
 std::unique_ptr<Program> SmallRun::start(const std::string& command,
                                          const std::vector<std::string>& settings,
-                                         const std::vector<std::string>& options) const {
+                                         const std::vector<std::string>& options,
+                                         const std::string& terminal) const {
   std::vector<std::string> arguments = {command, "small.toml"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   for (const std::string& setting : settings) {
     arguments.insert(arguments.end(), {"--set", setting});
   }
-  return std::make_unique<Program>(folder_, arguments);
+  return std::make_unique<Program>(folder_, arguments, terminal);
 }
 
 Ended SmallRun::run(const std::string& command, const std::vector<std::string>& settings,

@@ -18,11 +18,13 @@ struct Ended {
   std::string err;
 };
 
-/// train-gpt as a process of its own, with `folder` as working directory. It is killed if it is
-/// still there at destruction.
+/// train-gpt as a process of its own, with `folder` as working directory. Its output goes to the
+/// device `terminal`, or, where that is empty, to a file. It is killed if it is still there at
+/// destruction.
 class Program {
  public:
-  Program(const data::TempDir& folder, const std::vector<std::string>& arguments);
+  Program(const data::TempDir& folder, const std::vector<std::string>& arguments,
+          const std::string& terminal = "");
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -51,7 +53,8 @@ class SmallRun {
   /// The same, started only.
   std::unique_ptr<Program> start(const std::string& command,
                                  const std::vector<std::string>& settings = {},
-                                 const std::vector<std::string>& options = {}) const;
+                                 const std::vector<std::string>& options = {},
+                                 const std::string& terminal = "") const;
   /// The records of a log, each line parsed.
   std::vector<nlohmann::json> log(const std::string& path = "runs/small/metrics.jsonl") const;
   const data::TempDir& folder() const { return folder_; }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "tests/cli/program.h"
 
@@ -140,6 +141,40 @@ TEST(Train, LoggedConfigurationRunsAgain) {
   const Ended ended = run.run("train", settings);
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(losses_of(run.log("runs/again/metrics.jsonl")), losses_of(first));
+}
+
+TEST(Train, TheRunFolderMakesTheRunAgain) {
+  const SmallRun run;
+  const std::vector<std::string> settings = {"zero.stage=2", "optimizer.lr=0.01",
+                                             "zero.schedule=[{step=4, stage=1}]"};
+  ASSERT_EQ(run.run("train", settings).status, 0);
+  const std::vector<json> first = run.log();
+  const std::string written = read_file(run.folder().path("runs/small/config.toml"));
+  const Ended again = Program(run.folder(), {"train", "runs/small/config.toml"}).wait();
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(run.log().front().at("source"), "runs/small/config.toml");
+  EXPECT_EQ(run.log().front().at("config"), first.front().at("config"));
+  EXPECT_EQ(losses_of(run.log()), losses_of(first));
+  EXPECT_EQ(read_file(run.folder().path("runs/small/config.toml")), written);
+}
+
+TEST(Train, TheLogTellsWhatTheRunWasMadeWith) {
+  const SmallRun run;
+  ASSERT_EQ(run.run("train").status, 0);
+  const json config = run.log().front();
+  const auto matches = [](const json& text, const char* pattern) {
+    return std::regex_match(text.get<std::string>(), std::regex(pattern));
+  };
+  EXPECT_TRUE(matches(config.at("commit"), "unknown|[0-9a-f]{40}(-dirty)?"));
+  const json& machine = config.at("machine");
+  EXPECT_TRUE(matches(machine.at("kernel"), "Linux [0-9].* .+"));
+  EXPECT_TRUE(matches(machine.at("system"), "[^\"]+"));
+  EXPECT_TRUE(matches(machine.at("flags"), "-.* -ffp-contract=off.*"));
+  EXPECT_EQ(machine.at("devices"), json::array());
+  EXPECT_TRUE(machine.at("libraries").contains("tomlplusplus"));
+  for (const auto& [library, version] : machine.at("libraries").items()) {
+    EXPECT_TRUE(matches(version, "[0-9]+\\.[0-9.]+")) << library;
+  }
 }
 
 TEST(Train, WritesPlainLinesWhereThereIsNoTerminal) {

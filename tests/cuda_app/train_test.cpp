@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "apps/train_gpt/environment.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/trace.h"
 #include "apps/train_gpt/training_run.h"
@@ -55,6 +58,16 @@ TEST_F(CudaApp, WithoutADeviceAutoIsTheCpuAndCudaIsRefused) {
             "[config] --set launch.device: launch.device; got \"cuda\", but there is an NVIDIA "
             "driver, but no device that it shows to this program (see nvidia-smi and "
             "CUDA_VISIBLE_DEVICES); use \"cpu\"");
+}
+
+TEST_F(CudaApp, TheLogNamesTheDevicesAndTheirLibraries) {
+  const nlohmann::json machine = environment_json(config({}));
+  EXPECT_EQ(machine.at("devices").size(), 1);
+  for (const char* library : {"cuda_runtime", "cuda_driver", "cublaslt", "nccl"}) {
+    EXPECT_NE(machine.at("libraries").value(library, ""), "") << library;
+  }
+  EXPECT_FALSE(machine.at("libraries").contains("cudnn"));  // it is not in use
+  EXPECT_FALSE(environment_json(config({"launch.device=cpu"})).at("libraries").contains("nccl"));
 }
 
 TEST_F(CudaApp, EveryStageTrainsWithTheSameBits) {

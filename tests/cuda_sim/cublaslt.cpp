@@ -217,6 +217,8 @@ Product product_of(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
 
 using namespace zerolab::cuda_sim;
 
+size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new cublasLtContext;
   return CUBLAS_STATUS_SUCCESS;

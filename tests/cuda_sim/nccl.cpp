@@ -324,6 +324,11 @@ ncclResult_t collective(const Request& request, const void* source, void* out, n
 
 }  // namespace
 
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static uint64_t made = 0;
   call([&](Device&) {

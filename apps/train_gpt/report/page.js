@@ -296,7 +296,7 @@ function setup(runs) {
     return made;
   };
   part("setup", "tables").append(
-    section("Machine", runs.map((run) => ({ ...run.machine, zerolab: run.version, log: run.source }))),
+    section("Machine", runs.map((run) => ({ ...run.machine, zerolab: run.version, commit: run.commit, log: run.source }))),
     section("Configuration", runs.map((run) => run.config)));
 }
 
