@@ -5,9 +5,16 @@
 #include <vector>
 
 #include "apps/train_gpt/config.h"
+#include "apps/train_gpt/generate.h"
+#include "apps/train_gpt/saved_model.h"
 #include "apps/train_gpt/training_run.h"
 
 namespace zerolab::app {
+
+struct SampleCommand {
+  std::string prompt;  ///< "-": what `stdin` has
+  GenerateOptions generate;
+};
 
 /// Ends with an error that tells where the configuration asks for more memory than there is, before
 /// anything is written. Returns the predicted bytes of rank 0 by category.
@@ -43,6 +50,13 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
 /// file, and prints its path.
 void write_report(const std::vector<std::filesystem::path>& runs,
                   const std::filesystem::path& page);
+
+/// `train-gpt sample`: prints the prompt and its continuation, each character as soon as it is
+/// made, on `stdout`; beside it, on `stderr`, how fast. Ends quietly where nobody reads on.
+void sample_command(const SavedModel::Source& source, const SampleCommand& command);
+
+/// `train-gpt eval`: prints the mean loss over all tokens of `files`, one after the other.
+void eval_command(const SavedModel::Source& source, const std::vector<std::string>& files);
 
 /// `train-gpt export`: writes the weights of `run`'s newest checkpoint, or of the checkpoint that
 /// it is, for transformers: to the file `output` if its name ends in ".safetensors", else, with a

@@ -66,6 +66,11 @@ std::vector<Entry> make_table() {
   run.key<&RunSection::eval_batches>("eval_batches",
                                      "Batches an evaluation reads; 0: the whole validation split.")
       .in(at_least(0));
+  run.key<&RunSection::sample_every>("sample_every",
+                                     "Steps between two samples of what the model writes; 0: none.")
+      .in(at_least(0));
+  run.key<&RunSection::sample_prompt>("sample_prompt",
+                                      "The text that samples continue; empty: a new text.");
   run.key<&RunSection::log_every>("log_every", "Steps between two log lines.").in(at_least(1));
 
   const Section<&RunConfig::launch> launch(table, "launch");

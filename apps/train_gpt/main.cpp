@@ -150,6 +150,49 @@ int main(int argc, char** argv) {
   CLI::App* verify = add_checkpoint("verify", "Read all of the newest, and find what is damaged");
   CLI::App* show = add_checkpoint("show", "Print what the newest holds, and its configuration");
   add_checkpoint("list", "Print a line for each");
+  app::SavedModel::Source source;
+  const auto add_source = [&](CLI::App& command) {
+    CLI::Option_group* group = command.add_option_group("model", "Which model, one of");
+    group->add_option("--checkpoint", source.checkpoint,
+                      "A checkpoint, or a run's folder for its latest");
+    group->add_option("--config", source.config, "TOML file whose model.init_from has the weights");
+    group->require_option(1);
+    command
+        .add_option("--set", source.overrides,
+                    "section.key=value, over what was saved or the file says; may be repeated")
+        ->allow_extra_args(false);
+  };
+  CLI::App* sample = program.add_subcommand("sample", "Let a trained model continue a text");
+  add_source(*sample);
+  app::SampleCommand sampling;
+  sample->add_option("--prompt", sampling.prompt,
+                     "The text; - reads it from standard input; empty: a new text");
+  app::GenerateOptions& generating = sampling.generate;
+  sample->add_option("--tokens", generating.tokens, "How many tokens to add")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sample
+      ->add_option("--temperature", generating.sampling.temperature,
+                   "Divides the logits; 0: always the likeliest token")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  sample->add_option("--top-k", generating.sampling.top_k, "Draw among the k likeliest; 0: all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sample
+      ->add_option("--top-p", generating.sampling.top_p,
+                   "Of those, draw among the likeliest that reach this probability")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  sample->add_option("--seed", generating.sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  sample->add_flag("!--no-cache", generating.use_cache,
+                   "Compute all again for each token, without a key-value cache: to compare");
+  CLI::App* eval =
+      program.add_subcommand("eval", "Mean loss and perplexity of a trained model on texts");
+  add_source(*eval);
+  std::vector<std::string> files;
+  eval->add_option("FILE", files, "Texts or llm.c .bin shards, one after the other")->required();
   CLI::App* exporting = program.add_subcommand(
       "export", "Write a checkpoint's weights for Hugging Face's transformers");
   exporting->add_option("CHECKPOINT", checkpoint_path, "A run's folder, or a checkpoint's")
@@ -195,6 +238,14 @@ int main(int argc, char** argv) {
       *verify ? app::verify_checkpoint(checkpoint_path)
       : *show ? app::show_checkpoint(checkpoint_path)
               : app::list_checkpoints(checkpoint_path);
+      return 0;
+    }
+    if (*sample) {
+      app::sample_command(source, sampling);
+      return 0;
+    }
+    if (*eval) {
+      app::eval_command(source, files);
       return 0;
     }
     if (*exporting) {

@@ -222,6 +222,14 @@ nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::stri
           {"stage", state.stage}, {"ranks", state.world_size}, {"note", note}};
 }
 
+nlohmann::json sample_record(const SampleRecord& record) {
+  nlohmann::json json = {{"event", "sample"}, {"step", record.step}, {"text", record.text}};
+  if (!record.error.empty()) {
+    json["error"] = record.error;
+  }
+  return json;
+}
+
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
   return {{"event", "eval"},
           {"step", record.step},

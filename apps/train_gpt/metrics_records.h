@@ -26,6 +26,7 @@ nlohmann::json stage_record(const StageRecord& record);
 nlohmann::json checkpoint_record(const checkpoint::Saved& saved);
 nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::string& note);
 nlohmann::json evaluation_record(const EvaluationRecord& record);
+nlohmann::json sample_record(const SampleRecord& record);
 nlohmann::json summary_record(const RunSummary& summary);
 
 /// The same for TensorBoard (docs/metrics.md).

@@ -6,6 +6,7 @@
 #include "apps/train_gpt/config.h"
 #include "checkpoint/snapshot.h"
 #include "data/loader.h"
+#include "data/tokenizer.h"
 #include "framework/comm/communicator.h"
 #include "framework/core/rank_context.h"
 #include "models/gpt.h"
@@ -20,6 +21,7 @@ struct TrainingData {
   data::TokenView train;
   data::TokenView validation;
   std::string vocabulary = {};  ///< of a tokenizer that was made from the text: its decoded tokens
+  std::shared_ptr<const data::Tokenizer> tokenizer = {};  ///< null: the run needs none
 };
 
 /// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit
@@ -51,6 +53,7 @@ class RankTrainer {
   zero::Engine& engine() { return *engine_; }
   /// Null where the configuration asks for no checkpoints.
   checkpoint::Snapshot* snapshot() { return snapshot_.get(); }
+  const Gpt& model() const { return *model_; }
   const std::vector<Parameter*>& parameters() const { return model_->parameters(); }
 
  private:

@@ -128,6 +128,18 @@ class Logging final : public RunObserver {
                        : fmt::format("step {}: no checkpoint: {}", saved.step, saved.error));
   }
 
+  void on_sample(const SampleRecord& record) override {
+    write(sample_record(record));
+    if (!record.error.empty()) {
+      progress_.note(fmt::format("step {}: no sample: {}", record.step, record.error));
+      return;
+    }
+    // One line, whatever the text holds.
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    progress_.note(fmt::format("step {}: sample {}", record.step,
+                               nlohmann::json(record.text).dump(-1, ' ', false, replace)));
+  }
+
   /// A trace is a help, not the result: the run goes on without it.
   void on_trace(const Trace& trace) override {
     try {

@@ -5,6 +5,7 @@
 
 #include "apps/train_gpt/checkpoints.h"
 #include "apps/train_gpt/dry_run.h"
+#include "apps/train_gpt/generate.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
@@ -40,6 +41,26 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
           .state = zero::state_bytes(layout, engine.options(),
                                      static_cast<int>(engine.optimizer().states().size())),
           .communication = mean_communication_bytes(layout, engine.options())};
+}
+
+/// A sample is a help, not the result: where it fails, a diverged model's for instance, it tells
+/// why.
+SampleRecord sample_of(const RunConfig& config, const TrainingData& data, const Gpt& model,
+                       int64_t step) {
+  constexpr int64_t kTokens = 100;
+  SampleRecord record;
+  record.step = step;
+  try {
+    generate(model, *data.tokenizer, config.run.sample_prompt,
+             {.tokens = kTokens, .sampling = {.seed = static_cast<uint64_t>(config.run.seed)}},
+             [&](std::string_view part) {
+               record.text += part;
+               return true;
+             });
+  } catch (const Error& error) {
+    record.error = error.what();
+  }
+  return record;
 }
 
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
@@ -107,7 +128,9 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     }
     const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
                            (last || step % config.run.eval_every == 0);
-    if (last || evaluates) {
+    const bool samples =
+        config.run.sample_every > 0 && !record.result.stop && step % config.run.sample_every == 0;
+    if (last || evaluates || samples) {
       communicator.barrier();
       if (reports) {
         reporter.report_held();
@@ -119,6 +142,13 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       if (reports) {
         reporter.evaluation({step, evaluation});
       }
+    }
+    if (samples) {
+      if (reports) {
+        reporter.sample(sample_of(config, data, trainer.model(), step));
+      }
+      communicator.barrier();  // the next step must not seem to wait for the sample
+      take_spans(step);
     }
     if (last) {
       trainer.engine().wait_for_parameters();

@@ -78,6 +78,13 @@ struct EvaluationRecord {
   RankTrainer::Evaluation evaluation;
 };
 
+/// What the model writes.
+struct SampleRecord {
+  int64_t step = 0;   ///< steps done
+  std::string text;   ///< behind the prompt
+  std::string error;  ///< why there is no more of it; empty: there is all
+};
+
 /// What is known before the first step.
 struct RunInfo {
   zero::EngineOptions options;    ///< with "auto" decided
@@ -107,6 +114,7 @@ class RunObserver {
   virtual void on_step(const StepRecord&) {}
   virtual void on_stage(const StageRecord&) {}
   virtual void on_evaluation(const EvaluationRecord&) {}
+  virtual void on_sample(const SampleRecord&) {}
   /// Some steps after its own, since a checkpoint is written in the background.
   virtual void on_checkpoint(const checkpoint::Saved&) {}
   /// After the last step: the model's parameters, all of them up to date.

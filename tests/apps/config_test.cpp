@@ -61,7 +61,7 @@ TEST(ConfigTable, HasOneRowAKeyWithHelpAndALegalDefault) {
     EXPECT_TRUE(names.insert(entry.name()).second) << entry.name();
     EXPECT_FALSE(entry.help.empty()) << entry.name();
   }
-  EXPECT_EQ(names.size(), 76u);
+  EXPECT_EQ(names.size(), 78u);
   const RunConfig defaults;
   EXPECT_EQ(to_json(parse_config(dump_toml(defaults), "dump")), to_json(defaults));
 }

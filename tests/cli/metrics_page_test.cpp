@@ -31,7 +31,7 @@ TEST(MetricsPages, NameEveryField) {
                                              "debug.poison=true", "comm.latency_us=1"};
   ASSERT_EQ(run.run("compare", skipping, {"--variants"}).status, 0);
   const std::string schedule = "zero.schedule=[{step=2, stage=1}, {step=3, stage=2}]";
-  ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule}).status, 0);
+  ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule, "run.sample_every=3"}).status, 0);
   ASSERT_EQ(run.run("train", {"run.name=saved", "checkpoint.every=3"}).status, 0);
   ASSERT_EQ(run.run("train", {"run.name=saved", "run.steps=7"}, {"--resume", "latest"}).status, 0);
   ASSERT_EQ(run.run("plan", {}, {"--json", "plan.json"}).status, 0);
