@@ -9,6 +9,7 @@
 #include "framework/ops/cross_entropy.h"
 #include "framework/ops/elementwise.h"
 #include "framework/ops/linear.h"
+#include "models/gpt_cache.h"
 
 namespace zerolab {
 namespace {
@@ -68,9 +69,11 @@ GptBlock::GptBlock(const nn::Scope& scope, const GptConfig& config, int64_t laye
 
 Tensor GptBlock::attend(const Tensor& x, const ForwardOptions& options) const {
   const ModuleScope running(x.context(), name(), "attn");
-  const Tensor attended =
-      attention_projection_.forward(ops::causal_attention(attention_.forward(x), config_.n_head));
-  return dropout(attended, config_, options, 1 + 2 * layer_);
+  const Tensor qkv = attention_.forward(x);
+  const Tensor attended = options.cache != nullptr
+                              ? options.cache->attend(layer_, qkv, config_.n_head)
+                              : ops::causal_attention(qkv, config_.n_head);
+  return dropout(attention_projection_.forward(attended), config_, options, 1 + 2 * layer_);
 }
 
 Tensor GptBlock::mix(const Tensor& x, const ForwardOptions& options) const {
@@ -106,17 +109,18 @@ Gpt::Gpt(const nn::Scope& scope, const GptConfig& config)
                                Shape{config.vocab_size, config.n_embd}, nn::Init::normal(kStddev));
 }
 
-Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
+Tensor Gpt::hidden(const Tensor& tokens, const ForwardOptions& options) const {
   require(tokens.defined() && tokens.shape().rank() == 2, "gpt", "tokens must be [B, T]; got {}",
           tokens.defined() ? tokens.shape().to_string() : "nothing");
   const int64_t length = tokens.shape()[1];
-  require(length <= config_.block_size, "gpt",
-          "the sequence is too long; got {} tokens, expected at most block_size = {}", length,
-          config_.block_size);
+  const int64_t first = options.cache != nullptr ? options.cache->length() : 0;
+  require(first + length <= config_.block_size, "gpt",
+          "the sequence is too long; got {} tokens, expected at most block_size = {}",
+          first + length, config_.block_size);
 
   RankContext& context = tokens.context();
   std::vector<int32_t> indices(length);
-  std::iota(indices.begin(), indices.end(), 0);
+  std::iota(indices.begin(), indices.end(), static_cast<int32_t>(first));
   const Tensor positions =
       Tensor::from_host(context, Shape{length}, std::span<const int32_t>(indices));
 
@@ -129,10 +133,24 @@ Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
     x = blocks_[layer]->forward(x, norm_before(layer + 1), options);
   }
-  x.sum = Tensor();  // the logits are large enough
-  const ModuleScope running(context, "lm_head");
-  const CategoryScope category(context, Category::kLogits);
-  return ops::linear(x.normalized, head_->tensor(), Tensor(), WeightLayout::kOutIn);
+  return x.normalized;
+}
+
+Tensor Gpt::logits(const Tensor& hidden) const {
+  const ModuleScope running(hidden.context(), "lm_head");
+  const CategoryScope category(hidden.context(), Category::kLogits);
+  return ops::linear(hidden, head_->tensor(), Tensor(), WeightLayout::kOutIn);
+}
+
+Tensor Gpt::forward(const Tensor& tokens, const ForwardOptions& options) const {
+  return logits(hidden(tokens, options));
+}
+
+Tensor Gpt::next_logits(const Tensor& tokens, GptCache& cache) const {
+  const NoGradScope no_grad(tokens.context());
+  const Tensor x = hidden(tokens, {.cache = &cache});
+  cache.advance(tokens.shape()[1]);
+  return logits(x.range(x.numel() - config_.n_embd, config_.n_embd).view({1, config_.n_embd}));
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const {

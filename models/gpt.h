@@ -23,10 +23,13 @@ struct GptConfig {
   void check() const;
 };
 
+class GptCache;
+
 struct ForwardOptions {
-  bool training = false;     ///< dropout only then
-  uint64_t seed = 0;         ///< of dropout: differs from step to step
-  int64_t first_sample = 0;  ///< global sample of the first row of tokens
+  bool training = false;      ///< dropout only then
+  uint64_t seed = 0;          ///< of dropout: differs from step to step
+  int64_t first_sample = 0;   ///< global sample of the first row of tokens
+  GptCache* cache = nullptr;  ///< of the tokens before these: by `next_logits`
 };
 
 /// One transformer layer: x + attention(norm(x)), then x + mlp(norm(x)). Each sum is followed by a
@@ -66,8 +69,16 @@ class Gpt final : public nn::Module {
   /// The mean cross-entropy over all B · T targets, a scalar. The logits live until its backward,
   /// which turns them into their gradient in place; without gradients they are freed at once.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const;
+  /// The logits [1, V] of what follows tokens [1, T] behind those that `cache` holds, to which they
+  /// are added: T is 1 unless the cache is empty. Has no gradient.
+  Tensor next_logits(const Tensor& tokens, GptCache& cache) const;
 
  private:
+  /// The last layer's result, normalised: [B, T, C].
+  Tensor hidden(const Tensor& tokens, const ForwardOptions& options) const;
+  /// hidden [.., C] · head = [.., V].
+  Tensor logits(const Tensor& hidden) const;
+
   const GptConfig config_;
   nn::Embedding wte_;
   nn::Embedding wpe_;

@@ -12,7 +12,7 @@ constexpr double kFactor = 2.0;  // a power of two scales without rounding
 }  // namespace
 
 LossScaler::LossScaler(const LossScaleOptions& options)
-    : options_(options), scale_(options.initial), hysteresis_left_(options.hysteresis) {
+    : options_(options), state_{options.dynamic, options.initial, options.hysteresis} {
   if (options.initial <= 0.0 || options.minimum <= 0.0 || options.window < 1 ||
       options.hysteresis < 1) {
     throw ConfigError(
@@ -24,7 +24,7 @@ LossScaler::LossScaler(const LossScaleOptions& options)
 }
 
 bool LossScaler::exhausted() const {
-  return options_.dynamic && hysteresis_left_ == 1 && scale_ <= options_.minimum;
+  return options_.dynamic && state_.hysteresis_left == 1 && state_.scale <= options_.minimum;
 }
 
 void LossScaler::update(bool overflow) {
@@ -32,16 +32,22 @@ void LossScaler::update(bool overflow) {
     return;
   }
   if (overflow) {
-    good_steps_ = 0;
-    if (hysteresis_left_ > 1) {
-      --hysteresis_left_;
+    state_.good_steps = 0;
+    if (state_.hysteresis_left > 1) {
+      --state_.hysteresis_left;
     } else {
-      scale_ = std::max(scale_ / kFactor, options_.minimum);
+      state_.scale = std::max(state_.scale / kFactor, options_.minimum);
     }
-  } else if (++good_steps_ == options_.window) {
-    good_steps_ = 0;
-    hysteresis_left_ = options_.hysteresis;
-    scale_ *= kFactor;
+  } else if (++state_.good_steps == options_.window) {
+    state_.good_steps = 0;
+    state_.hysteresis_left = options_.hysteresis;
+    state_.scale *= kFactor;
+  }
+}
+
+void LossScaler::resume(const State& state) {
+  if (options_.dynamic && state.dynamic) {
+    state_ = state;
   }
 }
 

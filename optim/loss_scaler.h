@@ -23,17 +23,27 @@ class LossScaler {
   explicit LossScaler(const LossScaleOptions& options);
 
   /// What the next backward multiplies by, and its step divides by.
-  double scale() const { return scale_; }
+  double scale() const { return state_.scale; }
   /// A further overflow cannot be answered with a smaller scale.
   bool exhausted() const;
   /// After each step: whether its gradients overflowed.
   void update(bool overflow);
 
+  /// What the next scales follow from, beside the options.
+  struct State {
+    bool dynamic = false;
+    double scale = 1.0;
+    int hysteresis_left = 0;
+    int good_steps = 0;  ///< since the last overflow or change
+    bool operator==(const State&) const = default;
+  };
+  const State& state() const { return state_; }
+  /// Goes on from there, if both scales are dynamic; else this one starts as its options say.
+  void resume(const State& state);
+
  private:
   const LossScaleOptions options_;
-  double scale_;
-  int hysteresis_left_;
-  int good_steps_ = 0;  ///< since the last overflow or change
+  State state_;
 };
 
 }  // namespace zerolab::optim

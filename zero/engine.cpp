@@ -113,7 +113,7 @@ void Engine::compare_parameters() {
   const std::vector<uint64_t> hashes = hashes_of(context_, all_parameters_);
   require_agreement(context_, communicator_, hashes, [&](size_t index) {
     return fmt::format("{} after step {} (debug.hash_every = {})", all_parameters_[index]->name(),
-                       attempts_, options_.hash_every);
+                       progress_.attempts, options_.hash_every);
   });
 }
 
@@ -162,16 +162,16 @@ StepResult Engine::step(const StepArguments& arguments) {
           "step() after {} of {} micro-batches", micro_batch_,
           options_.gradient_accumulation_steps);
   micro_batch_ = 0;
-  ++attempts_;
+  ++progress_.attempts;
   reducer_->retire();
   wait_for_parameters();
   const StepResult result = agree(arguments);
   if (result.skipped.has_value()) {
-    ++skipped_in_a_row_;
+    ++progress_.skipped_in_a_row;
     give_up_if_hopeless(*result.skipped);
   } else {
-    skipped_in_a_row_ = 0;
-    ++updates_;
+    progress_.skipped_in_a_row = 0;
+    ++progress_.updates;
     double scale = 1.0;
     if (options_.gradient_clipping > 0.0) {
       // As torch.nn.utils.clip_grad_norm_ does.
@@ -180,7 +180,7 @@ StepResult Engine::step(const StepArguments& arguments) {
     {
       const ScopedSpan span = context_.span(SpanKind::kOptimizer, "update");
       optimizer_->update(*gradients_, {.learning_rate = arguments.learning_rate,
-                                       .step = updates_,
+                                       .step = progress_.updates,
                                        .gradient_scale = scale / result.loss_scale});
     }
     optimizer_->gather_parameters();
@@ -189,7 +189,7 @@ StepResult Engine::step(const StepArguments& arguments) {
   if (options_.poison) {
     optimizer_->poison_gradients(*gradients_);
   }
-  if (options_.hash_every > 0 && attempts_ % options_.hash_every == 0) {
+  if (options_.hash_every > 0 && progress_.attempts % options_.hash_every == 0) {
     compare_parameters();
   }
   return result;
@@ -228,16 +228,29 @@ void Engine::give_up_if_hopeless(const NonFinite& reason) const {
           "gradients still overflow at the smallest loss scale, {}; the last: {}; lower "
           "optimizer.lr, or train in bf16 or fp32",
           scaler_.scale(), last);
-  require(skipped_in_a_row_ <= options_.max_skipped_steps, "zero",
+  require(progress_.skipped_in_a_row <= options_.max_skipped_steps, "zero",
           "{} steps in a row had gradients that are not finite; the last: {}; lower optimizer.lr, "
           "set optimizer.gradient_clipping, or look for bad data (train.max_skipped_steps = {})",
-          skipped_in_a_row_, last, options_.max_skipped_steps);
+          progress_.skipped_in_a_row, last, options_.max_skipped_steps);
 }
 
 void Engine::require_between_steps(std::string_view what) const {
   require(micro_batch_ == 0 && !in_micro_batch_, "zero",
           "{} in the middle of a step, after {} of {} micro-batches; call it after step()", what,
           micro_batch_, options_.gradient_accumulation_steps);
+}
+
+Engine::Progress Engine::progress() const {
+  Progress progress = progress_;
+  progress.loss_scale = scaler_.state();
+  return progress;
+}
+
+void Engine::resume(const Progress& progress) {
+  require_between_steps("resume()");
+  progress_ = progress;
+  scaler_.resume(progress.loss_scale);
+  optimizer_->publish();
 }
 
 void Engine::set_stage(int stage) {

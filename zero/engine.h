@@ -91,8 +91,20 @@ class Engine {
   /// Makes the compute stream wait for gathers that may still be filling parameters.
   void wait_for_parameters();
 
-  /// Updates made: the optimizer's step. Skipped ones do not count.
-  int64_t updates() const { return updates_; }
+  /// What the next step depends on beside tensors and the model's parameters.
+  struct Progress {
+    int64_t updates = 0;  ///< the optimizer's step; skipped ones do not count
+    int64_t attempts = 0;
+    int skipped_in_a_row = 0;
+    optim::LossScaler::State loss_scale = {};
+    bool operator==(const Progress&) const = default;
+  };
+  Progress progress() const;
+  /// Goes on as the engine would that `progress` is of, whose weights and optimizer state have been
+  /// written to what this one's `optimizer()` owns. Between steps, on all ranks.
+  void resume(const Progress& progress);
+
+  int64_t updates() const { return progress_.updates; }
   const Layout& layout() const { return *layout_; }
   const EngineOptions& options() const { return options_; }
   const PartitionedOptimizer& optimizer() const { return *optimizer_; }
@@ -127,9 +139,7 @@ class Engine {
   int micro_batch_ = 0;
   bool in_micro_batch_ = false;
   bool loss_recorded_ = false;
-  int64_t updates_ = 0;
-  int64_t attempts_ = 0;
-  int skipped_in_a_row_ = 0;
+  Progress progress_;  ///< but for the loss scale, which the scaler has
 };
 
 }  // namespace zerolab::zero

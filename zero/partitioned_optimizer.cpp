@@ -31,7 +31,7 @@ PartitionedOptimizer::PartitionedOptimizer(RankContext& context, Communicator& c
     for (const Segment& segment : owned_) {
       context.backend().copy(context.compute(),
                              parameters_.range(segment.flat_offset, segment.numel),
-                             master_.range(offset_of(segment), segment.numel));
+                             weights(segment));
     }
   }
 }
@@ -52,24 +52,42 @@ void PartitionedOptimizer::gradient_statistics(const GradientHome& gradients,
 
 void PartitionedOptimizer::update(const GradientHome& gradients,
                                   const optim::UpdateArguments& arguments) {
-  std::vector<Tensor> states(states_.size());
   for (const Segment& segment : owned_) {
-    for (size_t i = 0; i < states_.size(); ++i) {
-      states[i] = states_[i].range(offset_of(segment), segment.numel);
-    }
-    const Tensor parameter = parameters_.range(segment.flat_offset, segment.numel);
-    const Tensor weights =
-        master_.defined() ? master_.range(offset_of(segment), segment.numel) : parameter;
     const optim::ParameterGroup group = optimizer_.group_of(*handles_[segment.parameter]);
     optim::UpdateArguments own = arguments;
     own.learning_rate *= group.learning_rate_factor;
     own.weight_decay_factor = group.weight_decay_factor;
-    optimizer_.update(context_.backend(), context_.compute(), own, gradients.at(segment), weights,
-                      states);
-    if (master_.defined()) {
-      context_.backend().copy(context_.compute(), weights, parameter);
-    }
+    optimizer_.update(context_.backend(), context_.compute(), own, gradients.at(segment),
+                      weights(segment), states(segment));
+    round_weights(segment);
   }
+}
+
+Tensor PartitionedOptimizer::weights(const Segment& segment) const {
+  return master_.defined() ? master_.range(offset_of(segment), segment.numel)
+                           : parameters_.range(segment.flat_offset, segment.numel);
+}
+
+std::vector<Tensor> PartitionedOptimizer::states(const Segment& segment) const {
+  std::vector<Tensor> parts;
+  for (const Tensor& state : states_) {
+    parts.push_back(state.range(offset_of(segment), segment.numel));
+  }
+  return parts;
+}
+
+void PartitionedOptimizer::round_weights(const Segment& segment) {
+  if (master_.defined()) {
+    context_.backend().copy(context_.compute(), weights(segment),
+                            parameters_.range(segment.flat_offset, segment.numel));
+  }
+}
+
+void PartitionedOptimizer::publish() {
+  for (const Segment& segment : owned_) {
+    round_weights(segment);
+  }
+  gather_parameters();
 }
 
 void PartitionedOptimizer::gather(Stream& stream, const Gather& gather, const Tensor& flat,

@@ -49,8 +49,18 @@ class PartitionedOptimizer {
   /// Undefined in fp32 training.
   const Tensor& master_weights() const { return master_; }
   const std::vector<Segment>& owned() const { return owned_; }
+  /// This rank's slices, owned under every stage: those of all ranks are all there is, each once.
+  const std::vector<Segment>& share() const { return share_; }
+  /// The fp32 weights of an owned segment: the master weights', or the parameters'.
+  Tensor weights(const Segment& segment) const;
+  /// Its state tensors' parts, and what the tensors are called.
+  std::vector<Tensor> states(const Segment& segment) const;
+  std::vector<std::string> state_names() const { return optimizer_.state_names(); }
+  /// Brings all ranks' parameters to owned weights that were written from outside.
+  void publish();
 
  private:
+  void round_weights(const Segment& segment);
   int64_t offset_of(const Segment& segment) const {
     return partitioned_ ? segment.partition_offset : segment.flat_offset;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "apps/benchmark/checkpoint_command.h"
 #include "apps/benchmark/overhead_command.h"
 #include "apps/benchmark/overlap_command.h"
 #include "apps/benchmark/ranks_command.h"
@@ -144,6 +145,19 @@ int main(int argc, char** argv) {
       ->required();
   add_count(tokens_app, "--rounds", tokens.rounds, "Measured rounds, after one that warms up");
   add_json(tokens_app, tokens.json);
+
+  bench::CheckpointCommand checkpoint;
+  CLI::App* checkpoint_app = program.add_subcommand(
+      "checkpoint",
+      "Saves GPT-2 124M with AdamW's state, in turn with dd, which writes as many bytes to the "
+      "same disk with a sync, and with one copy in\nmemory of what is saved.");
+  add_count(checkpoint_app, "--ranks", checkpoint.ranks, "Ranks, each of which writes a file");
+  checkpoint_app->add_option("--folder", checkpoint.folder, "Whose disk is measured")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  add_count(checkpoint_app, "--rounds", checkpoint.rounds,
+            "Measured rounds, after one that warms up");
+  add_json(checkpoint_app, checkpoint.json);
   CLI11_PARSE(program, argc, argv);
 
   step.training.model = kModels.at(model);
@@ -162,6 +176,8 @@ int main(int argc, char** argv) {
       bench::run_ranks_command(ranks, *backend);
     } else if (*overhead_app) {
       bench::run_overhead_command(overhead, *backend);
+    } else if (*checkpoint_app) {
+      bench::run_checkpoint_command(checkpoint, *backend);
     } else {
       bench::run_overlap_command(overlap, *backend);
     }

@@ -190,6 +190,11 @@ class ProfiledBackend final : public Backend {
                                       accumulate);
           });
   }
+  void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                      const Tensor& out) override {
+    timed(attention("attention of the last", qkv), 4.0 / 3.0 * static_cast<double>(qkv.numel()),
+          of(qkv) + of(out), [&] { inner_.attention_last(stream, qkv, num_heads, out); });
+  }
 
   void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,
                          const Tensor& out) override {

@@ -119,8 +119,8 @@ std::vector<std::string> find_input(const RunConfig& config, const std::string& 
          pattern, (working / folder).lexically_normal().string(), working.string());
 }
 
-void resolve_inputs(RunConfig& config, const std::filesystem::path& folder) {
-  if (config.data.path.empty()) {
+void resolve_inputs(RunConfig& config, const std::filesystem::path& folder, ConfigUse use) {
+  if (config.data.path.empty() && use != ConfigUse::kInference) {
     refuse(config, "data.path",
            "data.path is not set; expected text files or .bin shards; try --set data.path=FILE");
   }
@@ -199,9 +199,28 @@ void check(const RunConfig& config) {
   }
 }
 
+RunConfig inference_part(const RunConfig& config) {
+  RunConfig part;
+  part.model = config.model;
+  part.data = config.data;
+  if (config.data.tokenizer != "char") {
+    part.data.path.clear();
+  }
+  part.launch = config.launch;
+  part.launch.ranks = 1;
+  part.train.precision = config.train.precision;
+  part.train.micro_batch_size = config.train.micro_batch_size;
+  part.source = config.source;
+  part.set_at = config.set_at;
+  return part;
+}
+
 }  // namespace
 
 void resolve(RunConfig& config, const std::filesystem::path& file, ConfigUse use) {
+  if (use == ConfigUse::kInference) {
+    config = inference_part(config);
+  }
   check(config);
   resolve_batch_sizes(config);
   resolve_loss_scale(config);
@@ -218,7 +237,7 @@ void resolve(RunConfig& config, const std::filesystem::path& file, ConfigUse use
              "tells it");
     }
   }
-  resolve_inputs(config, file.parent_path());
+  resolve_inputs(config, file.parent_path(), use);
 }
 
 }  // namespace zerolab::app

@@ -20,6 +20,8 @@ struct RunSection {
   int64_t steps = 100;
   int64_t eval_every = 0;
   int64_t eval_batches = 0;
+  int64_t sample_every = 0;
+  std::string sample_prompt;
   int64_t log_every = 1;
 };
 
@@ -119,6 +121,12 @@ struct LogSection {
   double peak_tflops = 0.0;
 };
 
+struct CheckpointSection {
+  int64_t every = 0;
+  int64_t keep = 2;
+  bool on_signal = true;
+};
+
 struct CommSection {
   double timeout_s = 300.0;
   double bandwidth_gbps = 0.0;
@@ -142,6 +150,7 @@ struct RunConfig {
   ScheduleSection schedule;
   ZeroSection zero;
   LogSection log;
+  CheckpointSection checkpoint;
   CommSection comm;
   DebugSection debug;
 
@@ -156,8 +165,10 @@ struct RunConfig {
   }
 };
 
-/// A plan reads no data where `model.vocab_size` is set, and no initial weights.
-enum class ConfigUse { kTrain, kPlan };
+/// A plan reads no data where `model.vocab_size` is set, and no initial weights. Inference is on
+/// one rank and needs no data but the text that a char tokenizer is made from; what does not say
+/// how to compute the model returns to its default.
+enum class ConfigUse { kTrain, kPlan, kInference };
 
 /// Reads `file`, applies the `section.key=value` overrides in order, and resolves. Each fault of
 /// the file or an override is a `ConfigError` that gives place, key, what was got and what was

@@ -29,9 +29,6 @@ void set_key(RunConfig& config, std::string_view section, std::string_view key,
 }
 
 void refuse_unknown_section(std::string_view section, const std::string& place) {
-  if (is_section_to_come(section)) {
-    refuse(place, "[{}] is not built in this version; leave it out", section);
-  }
   if (!is_section(section)) {
     refuse(place,
            "unknown section; got [{}], expected a section of train-gpt --help; the nearest is [{}]",
@@ -93,7 +90,7 @@ RunConfig parse_config(const std::string& toml_text, const std::string& source) 
   const Origin origin = {.name = source, .is_file = true};
   for (const auto& [section, node] : file) {
     const toml::table* keys = node.as_table();
-    if (keys == nullptr && !is_section(section.str()) && !is_section_to_come(section.str())) {
+    if (keys == nullptr && !is_section(section.str())) {
       set_key(config, "", section.str(), section.source(), node, origin);
     }
     refuse_unknown_section(section.str(), origin.at(section.source()));

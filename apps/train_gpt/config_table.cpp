@@ -65,6 +65,11 @@ std::vector<Entry> make_table() {
   run.key<&RunSection::eval_batches>("eval_batches",
                                      "Batches an evaluation reads; 0: the whole validation split.")
       .in(at_least(0));
+  run.key<&RunSection::sample_every>("sample_every",
+                                     "Steps between two samples of what the model writes; 0: none.")
+      .in(at_least(0));
+  run.key<&RunSection::sample_prompt>("sample_prompt",
+                                      "The text that samples continue; empty: a new text.");
   run.key<&RunSection::log_every>("log_every", "Steps between two log lines.").in(at_least(1));
 
   const Section<&RunConfig::launch> launch(table, "launch");
@@ -113,8 +118,9 @@ std::vector<Entry> make_table() {
       .in(fraction());
   model.key<&ModelSection::tie_weights>("tie_weights",
                                         "The token embedding is also the output layer's weight.");
-  model.key<&ModelSection::init_from>(
-      "init_from", "A safetensors file with GPT-2's names to start from; empty: random weights.");
+  model.key<&ModelSection::init_from>("init_from",
+                                      "Weights to start from: a safetensors file with GPT-2's "
+                                      "names, or llm.c's .bin; empty: random.");
 
   const Section<&RunConfig::data> data(table, "data");
   data.key<&DataSection::path>(
@@ -297,6 +303,16 @@ std::vector<Entry> make_table() {
          "the report's MFU; 0: not known, and MFU is left out.")
       .in(at_least(0));
 
+  const Section<&RunConfig::checkpoint> checkpoint(table, "checkpoint");
+  checkpoint
+      .key<&CheckpointSection::every>(
+          "every", "Steps between two checkpoints; the last step has one too. 0: none.")
+      .in(at_least(0));
+  checkpoint.key<&CheckpointSection::keep>("keep", "Checkpoints that are kept, the newest; 0: all.")
+      .in(at_least(0));
+  checkpoint.key<&CheckpointSection::on_signal>(
+      "on_signal", "SIGINT and SIGTERM save before the run ends; only with every > 0.");
+
   const Section<&RunConfig::comm> comm(table, "comm");
   comm.key<&CommSection::timeout_s>(
           "timeout_s", "Seconds a rank waits for its peers before the run ends with an error.")
@@ -401,8 +417,6 @@ const std::vector<Entry>& config_table() {
   static const std::vector<Entry> table = make_table();
   return table;
 }
-
-bool is_section_to_come(std::string_view name) { return name == "checkpoint"; }
 
 bool is_section(std::string_view name) {
   return std::ranges::any_of(config_table(),

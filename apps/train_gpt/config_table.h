@@ -64,9 +64,6 @@ const std::vector<Entry>& config_table();
 /// All keys as docs/config.md shows them: a Markdown table a section.
 std::string config_markdown();
 
-/// Sections that the design names and this version lacks as a whole.
-bool is_section_to_come(std::string_view name);
-
 bool is_section(std::string_view name);
 const Entry* find_entry(std::string_view section, std::string_view key);
 

@@ -67,6 +67,17 @@ DType parameter_dtype(const RunConfig& config) {
   return config.train.precision == "tf32" ? DType::kFloat32 : *dtype_of(config.train.precision);
 }
 
+GptConfig gpt_config(const RunConfig& config, int64_t vocab_size) {
+  return {.n_layer = config.model.n_layer,
+          .n_head = config.model.n_head,
+          .n_embd = config.model.n_embd,
+          .block_size = config.model.block_size,
+          .vocab_size = vocab_size,
+          .bias = config.model.bias,
+          .dropout = config.model.dropout,
+          .tie_weights = config.model.tie_weights};
+}
+
 zero::EngineOptions engine_options(const RunConfig& config) {
   const ZeroSection& zero = config.zero;
   return {.stage = static_cast<int>(zero.stage),

@@ -17,8 +17,12 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 /// each a protobuf `Event` and a write. Values are fp32 there.
 class EventLog {
  public:
-  explicit EventLog(const std::filesystem::path& run_folder)
-      : file_(run_folder, "events.out.tfevents.zerolab", "tensorboard") {}
+  /// A resumed run, after `steps_done`, has a file of its own; TensorBoard shows all of a folder.
+  explicit EventLog(const std::filesystem::path& run_folder, int64_t steps_done = 0)
+      : file_(run_folder,
+              "events.out.tfevents.zerolab" +
+                  (steps_done > 0 ? "." + std::to_string(steps_done) : std::string()),
+              "tensorboard") {}
 
   void write(int64_t step, const Scalars& scalars);
   const std::string& path() const { return file_.path(); }

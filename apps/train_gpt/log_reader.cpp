@@ -181,7 +181,7 @@ class LogReader::Records {
       ++run.skipped_steps;
       return true;
     }
-    return add_record(event, text);
+    return event == "checkpoint" || event == "resume" || add_record(event, text);
   }
 
   bool add_step(const LoggedStep& step, std::string_view text) {

@@ -39,14 +39,19 @@ int main(int argc, char** argv) {
   std::string file;
   std::vector<std::string> overrides;
   const auto add_config = [&](CLI::App& command) {
-    command.add_option("CONFIG", file, "TOML file")->required();
+    CLI::Option* const option = command.add_option("CONFIG", file, "TOML file")->required();
     command
         .add_option("--set", overrides,
                     "section.key=value, over what the file says; may be repeated")
         ->allow_extra_args(false);
+    return option;
   };
   CLI::App* train = program.add_subcommand("train", "Train one run");
-  add_config(*train);
+  CLI::Option* const train_file = add_config(*train);
+  std::string resume;
+  train->add_option("--resume", resume,
+                    "Go on from a checkpoint: \"latest\" of the run that CONFIG names, or a path; "
+                    "without CONFIG with the configuration that the checkpoint holds");
   CLI::App* compare =
       program.add_subcommand("compare", "Train once a variant and set them side by side");
   add_config(*compare);
@@ -136,6 +141,75 @@ int main(int argc, char** argv) {
   report->add_option("RUN", runs, "Folders of runs, or their metrics.jsonl")->required();
   std::filesystem::path page = "report.html";
   report->add_option("-o,--output", page, "The page")->capture_default_str();
+  CLI::App* checkpoint = program.add_subcommand(
+      "checkpoint", "Look at checkpoints: of a run's folder, or one by its path");
+  checkpoint->require_subcommand(1);
+  std::filesystem::path checkpoint_path;
+  const auto add_checkpoint = [&](const std::string& name, const std::string& help) {
+    CLI::App* const command = checkpoint->add_subcommand(name, help);
+    command->add_option("PATH", checkpoint_path, "A run's folder, or a checkpoint's")->required();
+    return command;
+  };
+  CLI::App* verify = add_checkpoint("verify", "Read all of the newest, and find what is damaged");
+  CLI::App* show = add_checkpoint("show", "Print what the newest holds, and its configuration");
+  add_checkpoint("list", "Print a line for each");
+  app::SavedModel::Source source;
+  const auto add_source = [&](CLI::App& command) {
+    CLI::Option_group* group = command.add_option_group("model", "Which model, one of");
+    group->add_option("--checkpoint", source.checkpoint,
+                      "A checkpoint, or a run's folder for its latest");
+    group->add_option("--config", source.config, "TOML file whose model.init_from has the weights");
+    group->require_option(1);
+    command
+        .add_option("--set", source.overrides,
+                    "section.key=value, over what was saved or the file says; may be repeated")
+        ->allow_extra_args(false);
+  };
+  CLI::App* sample = program.add_subcommand("sample", "Let a trained model continue a text");
+  add_source(*sample);
+  app::SampleCommand sampling;
+  sample->add_option("--prompt", sampling.prompt,
+                     "The text; - reads it from standard input; empty: a new text");
+  app::GenerateOptions& generating = sampling.generate;
+  sample->add_option("--tokens", generating.tokens, "How many tokens to add")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sample
+      ->add_option("--temperature", generating.sampling.temperature,
+                   "Divides the logits; 0: always the likeliest token")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  sample->add_option("--top-k", generating.sampling.top_k, "Draw among the k likeliest; 0: all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sample
+      ->add_option("--top-p", generating.sampling.top_p,
+                   "Of those, draw among the likeliest that reach this probability")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  sample->add_option("--seed", generating.sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  sample->add_flag("!--no-cache", generating.use_cache,
+                   "Compute all again for each token, without a key-value cache: to compare");
+  CLI::App* eval =
+      program.add_subcommand("eval", "Mean loss and perplexity of a trained model on texts");
+  add_source(*eval);
+  std::vector<std::string> files;
+  eval->add_option("FILE", files, "Texts or llm.c .bin shards, one after the other")->required();
+  CLI::App* exporting = program.add_subcommand(
+      "export", "Write a checkpoint's weights for Hugging Face's transformers");
+  exporting->add_option("CHECKPOINT", checkpoint_path, "A run's folder, or a checkpoint's")
+      ->required();
+  std::filesystem::path exported;
+  exporting
+      ->add_option("-o,--output", exported,
+                   "A file.safetensors, or a folder for from_pretrained: model.safetensors and "
+                   "config.json")
+      ->required();
+  std::string export_dtype = "fp32";
+  exporting->add_option("--dtype", export_dtype, "Type of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   CLI::App* devices =
       program.add_subcommand("devices", "List what launch.device can name on this machine");
 
@@ -160,8 +234,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   prepare->add_flag("--resume", preparing.resume, "Go on where a stopped or killed one was");
 
+  train_file->required(false);  // a checkpoint has its own
   try {
     program.parse(argc, argv);
+    if (*train && file.empty() && resume.empty()) {
+      throw CLI::RequiredError("CONFIG (or --resume)");
+    }
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version
     return program.exit(error) == 0 ? 0 : 2;
@@ -180,10 +258,31 @@ int main(int argc, char** argv) {
       app::write_report(runs, page);
       return 0;
     }
+    if (*checkpoint) {
+      *verify ? app::verify_checkpoint(checkpoint_path)
+      : *show ? app::show_checkpoint(checkpoint_path)
+              : app::list_checkpoints(checkpoint_path);
+      return 0;
+    }
+    if (*sample) {
+      app::sample_command(source, sampling);
+      return 0;
+    }
+    if (*eval) {
+      app::eval_command(source, files);
+      return 0;
+    }
+    if (*exporting) {
+      app::export_command(checkpoint_path, exported, export_dtype);
+      return 0;
+    }
     std::signal(SIGINT, request_stop);
     std::signal(SIGTERM, request_stop);
     if (*prepare) {
       return app::prepare_command(preparing, stop_requested);
+    }
+    if (*train && !resume.empty()) {
+      return app::resume_command(resume, file, overrides, stop_requested);
     }
     const app::RunConfig config = app::load_config(file, overrides);
     if (*train) {

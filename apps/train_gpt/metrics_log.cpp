@@ -2,7 +2,45 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fstream>
+
+#include "checkpoint/file.h"
+
 namespace zerolab::app {
+namespace {
+
+/// Leaves out the records of steps after `last`, the end of the run, and half a line. The new log
+/// takes the old one's place at once.
+void cut(const std::filesystem::path& path, int64_t last) {
+  std::ifstream old(path, std::ios::binary);
+  if (!old) {
+    return;
+  }
+  const std::filesystem::path shorter = path.string() + ".shorter";
+  std::filesystem::remove(shorter);
+  checkpoint::NewFile file(shorter);
+  std::string line;
+  while (std::getline(old, line)) {
+    const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+    if (record.is_object() && record.value("event", "") != "summary" &&
+        record.value("step", int64_t{0}) <= last) {
+      line += '\n';
+      file.write(std::as_bytes(std::span(line)));
+    }
+  }
+  file.finish();
+  checkpoint::rename_to(shorter, path);
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& run_folder, std::optional<int64_t> steps_kept)
+    : file_([&] {
+        if (steps_kept.has_value()) {
+          cut(run_folder / "metrics.jsonl", *steps_kept);
+        }
+        return RunFile(run_folder, "metrics.jsonl", "metrics", steps_kept.has_value());
+      }()) {}
 
 void MetricsLog::write(const nlohmann::json& record) {
   file_.write(record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

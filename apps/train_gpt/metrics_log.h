@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "apps/train_gpt/run_file.h"
@@ -12,8 +13,10 @@ namespace zerolab::app {
 /// finite are written as null.
 class MetricsLog {
  public:
-  explicit MetricsLog(const std::filesystem::path& run_folder)
-      : file_(run_folder, "metrics.jsonl", "metrics") {}
+  /// `steps_kept`: goes on with the log of a run that is resumed after that step, without what the
+  /// log says of later ones; none: a new log.
+  explicit MetricsLog(const std::filesystem::path& run_folder,
+                      std::optional<int64_t> steps_kept = std::nullopt);
 
   void write(const nlohmann::json& record);
   const std::string& path() const { return file_.path(); }

@@ -206,6 +206,30 @@ nlohmann::json stage_record(const StageRecord& record) {
           {"to", record.to},  {"ms", record.ms},     {"memory", memory}};
 }
 
+nlohmann::json checkpoint_record(const checkpoint::Saved& saved) {
+  nlohmann::json json = {{"event", "checkpoint"},
+                         {"step", saved.step},
+                         {"bytes", saved.bytes},
+                         {"seconds", saved.seconds},
+                         {"blocked_ms", saved.blocked_ms}};
+  json[saved.error.empty() ? "path" : "error"] = saved.error.empty() ? saved.path : saved.error;
+  return json;
+}
+
+nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::string& note) {
+  const checkpoint::TrainState& state = from.manifest().state;
+  return {{"event", "resume"},    {"step", state.step},        {"path", from.folder().string()},
+          {"stage", state.stage}, {"ranks", state.world_size}, {"note", note}};
+}
+
+nlohmann::json sample_record(const SampleRecord& record) {
+  nlohmann::json json = {{"event", "sample"}, {"step", record.step}, {"text", record.text}};
+  if (!record.error.empty()) {
+    json["error"] = record.error;
+  }
+  return json;
+}
+
 nlohmann::json evaluation_record(const EvaluationRecord& record) {
   return {{"event", "eval"},
           {"step", record.step},

@@ -23,7 +23,10 @@ nlohmann::json timeline_record(const StepRecord& record);
 /// A step whose gradients were not finite.
 nlohmann::json skip_record(const StepRecord& record);
 nlohmann::json stage_record(const StageRecord& record);
+nlohmann::json checkpoint_record(const checkpoint::Saved& saved);
+nlohmann::json resume_record(const checkpoint::Checkpoint& from, const std::string& note);
 nlohmann::json evaluation_record(const EvaluationRecord& record);
+nlohmann::json sample_record(const SampleRecord& record);
 nlohmann::json summary_record(const RunSummary& summary);
 
 /// The same for TensorBoard (docs/metrics.md).

@@ -15,13 +15,15 @@ Progress::Progress(std::FILE* out, const Terminal& terminal, const RunConfig& co
 Progress::~Progress() { finish(); }
 
 void Progress::update(const StepRecord& record, double elapsed_s) {
+  first_step_ = first_step_ == 0 ? record.step : first_step_;
   const bool is_due = terminal_.live || record.step % config_.run.log_every == 0 ||
                       record.step == config_.run.steps;
   if (out_ == nullptr || !is_due) {
     return;
   }
   const auto steps_left = static_cast<double>(config_.run.steps - record.step);
-  const ViewedStep step(record, elapsed_s / static_cast<double>(record.step) * steps_left);
+  const auto steps_done = static_cast<double>(record.step - first_step_ + 1);
+  const ViewedStep step(record, elapsed_s / steps_done * steps_left);
   if (!terminal_.live) {
     note(step_line(config_, step));
     return;

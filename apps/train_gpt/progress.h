@@ -36,6 +36,7 @@ class Progress {
   std::FILE* out_;
   Terminal terminal_;
   const RunConfig& config_;
+  int64_t first_step_ = 0;  ///< of this process: a resumed run begins later
   History losses_;
   std::optional<ViewedStep> last_;
   bool drawn_ = false;  ///< whether the view shows `last_`

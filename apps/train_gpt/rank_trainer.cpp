@@ -1,12 +1,14 @@
 #include "apps/train_gpt/rank_trainer.h"
 
+#include <numeric>
+
 #include "apps/train_gpt/engine_options.h"
+#include "apps/train_gpt/make_model.h"
+#include "apps/train_gpt/run_tokenizer.h"
 #include "data/corpus.h"
 #include "data/token_dataset.h"
-#include "data/tokenizer.h"
 #include "data/windows.h"
 #include "framework/core/error.h"
-#include "models/safetensors.h"
 
 namespace zerolab::app {
 namespace {
@@ -24,22 +26,14 @@ data::BatchShape batch_shape(const RunConfig& config) {
   return {.batch_size = config.train.micro_batch_size, .block_size = config.model.block_size};
 }
 
-/// Also in a dry run, so that a file that does not fit is refused before anything is written.
-void read_initial_weights(const RunConfig& config, const Gpt& model) {
-  try {
-    load_weights(config.model.init_from, model.parameters());
-  } catch (const Error& error) {
-    throw ConfigError("config", fmt::format("{}: model.init_from does not fit the model: {}",
-                                            config.place_of("model.init_from"), error.what()));
-  }
-}
-
 }  // namespace
 
 TrainingData load_training_data(const RunConfig& config) {
   data::Corpus corpus(config.data.path);
   int64_t vocab_size = config.model.vocab_size;
   std::shared_ptr<const data::TokenDataset> dataset;
+  std::string vocabulary;
+  std::shared_ptr<const data::Tokenizer> tokenizer;
   if (corpus.kind() == data::CorpusKind::kTokens) {
     if (vocab_size == 0) {
       throw ConfigError(
@@ -48,27 +42,31 @@ TrainingData load_training_data(const RunConfig& config) {
     }
     dataset = data::TokenDataset::from_shards(std::move(corpus));
     dataset->require_tokens_below(vocab_size);
-  } else {
-    const auto tokenizer =
-        data::make_tokenizer(config.data.tokenizer, corpus.texts(), config.data.vocab);
-    if (vocab_size == 0) {
-      vocab_size = tokenizer->vocab_size();
-    } else if (vocab_size < tokenizer->vocab_size()) {
-      throw ConfigError(
-          "data",
-          fmt::format("model.vocab_size is too small for the {} tokenizer; got {}, expected at "
-                      "least {} (0 takes the tokenizer's)",
-                      config.data.tokenizer, vocab_size, tokenizer->vocab_size()));
+    if (config.run.sample_every > 0) {
+      tokenizer = tokenizer_of_shards(config);
+      vocab_size_of(config, *tokenizer);
     }
+  } else {
+    tokenizer = tokenizer_of(config, corpus.texts());
+    vocab_size = vocab_size_of(config, *tokenizer);
     dataset = data::TokenDataset::from_text(corpus, *tokenizer);
+    if (tokenizer->name() == "char") {
+      std::vector<int32_t> tokens(tokenizer->vocab_size());
+      std::iota(tokens.begin(), tokens.end(), 0);
+      vocabulary = tokenizer->decode(tokens);
+    }
   }
   const data::Split split = data::split(dataset, config.data.val_fraction);
-  // Too few tokens are refused here, before anything is written, not at the first evaluation.
+  // Too few tokens, and a prompt outside the vocabulary, are refused here, before anything is
+  // written, not at the first evaluation.
   data::Windows(split.train, config.model.block_size, "training");
   if (config.run.eval_every > 0) {
     data::Windows(split.validation, config.model.block_size, "validation");
   }
-  return {vocab_size, split.train, split.validation};
+  if (config.run.sample_every > 0) {
+    tokenizer->encode(config.run.sample_prompt);
+  }
+  return {vocab_size, split.train, split.validation, vocabulary, tokenizer};
 }
 
 RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const RunConfig& config,
@@ -83,25 +81,14 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
                 .learning_rate = config.optimizer.lr,
                 .min_learning_rate = config.schedule.min_lr},
       optimizer_(optim::make_optimizer(optimizer_options(config.optimizer))),
-      model_(std::make_unique<Gpt>(nn::Scope{.context = context,
-                                             .seed = static_cast<uint64_t>(config.run.seed),
-                                             .dtype = parameter_dtype(config),
-                                             .name = ""},
-                                   GptConfig{.n_layer = config.model.n_layer,
-                                             .n_head = config.model.n_head,
-                                             .n_embd = config.model.n_embd,
-                                             .block_size = config.model.block_size,
-                                             .vocab_size = vocab_size,
-                                             .bias = config.model.bias,
-                                             .dropout = config.model.dropout,
-                                             .tie_weights = config.model.tie_weights})),
+      model_(make_model(config, context, vocab_size)),
       inputs_(data == nullptr ? 0 : batch_shape(config).numel()),
       targets_(inputs_.size()) {
-  if (!config.model.init_from.empty()) {
-    read_initial_weights(config, *model_);
-  }
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
                                            engine_options(config));
+  if (config.checkpoint.every > 0) {
+    snapshot_ = std::make_unique<checkpoint::Snapshot>(context, *engine_, model_->parameters());
+  }
   if (data != nullptr) {
     loader_ = std::make_unique<data::Loader>(
         data->train, data::Loader::Options{

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "apps/train_gpt/config.h"
+#include "checkpoint/snapshot.h"
 #include "data/loader.h"
+#include "data/tokenizer.h"
 #include "framework/comm/communicator.h"
 #include "framework/core/rank_context.h"
 #include "models/gpt.h"
@@ -18,6 +20,8 @@ struct TrainingData {
   int64_t vocab_size = 0;  ///< of the model
   data::TokenView train;
   data::TokenView validation;
+  std::string vocabulary = {};  ///< of a tokenizer that was made from the text: its decoded tokens
+  std::shared_ptr<const data::Tokenizer> tokenizer = {};  ///< null: the run needs none
 };
 
 /// Opens, tokenises and splits the corpus of `[data]`; throws `ConfigError` where it does not fit
@@ -47,6 +51,9 @@ class RankTrainer {
   Evaluation evaluate(int64_t max_batches);
 
   zero::Engine& engine() { return *engine_; }
+  /// Null where the configuration asks for no checkpoints.
+  checkpoint::Snapshot* snapshot() { return snapshot_.get(); }
+  const Gpt& model() const { return *model_; }
   const std::vector<Parameter*>& parameters() const { return model_->parameters(); }
 
  private:
@@ -60,6 +67,7 @@ class RankTrainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Gpt> model_;
   std::unique_ptr<zero::Engine> engine_;
+  std::unique_ptr<checkpoint::Snapshot> snapshot_;
   std::unique_ptr<data::Loader> loader_;
   std::vector<int32_t> inputs_;
   std::vector<int32_t> targets_;

@@ -11,14 +11,15 @@
 namespace zerolab::app {
 
 RunFile::RunFile(const std::filesystem::path& run_folder, std::string_view name,
-                 std::string_view key)
-    : path_((run_folder / name).string()), key_(key) {
+                 std::string_view key, bool appends)
+    : path_((run_folder / name).string()), key_(key), begun_(appends) {
   std::error_code error;
   std::filesystem::create_directories(run_folder, error);
   if (error) {
     fail_with("its folder cannot be made", error.value());
   }
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ =
+      open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (appends ? O_APPEND : 0), 0666);
   if (descriptor_ < 0) {
     fail_with("cannot be opened for writing", errno);
   }

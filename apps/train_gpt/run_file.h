@@ -8,11 +8,14 @@ namespace zerolab::app {
 
 /// A file of a run, `<run folder>/<name>`, that key `log.<key>` asks for. Construction makes the
 /// folder and finds out whether the file can be written, but leaves an older one as it is; the
-/// first `write` replaces it. What one `write` is given goes to the system at once: a reader, or a
-/// killed run, never sees half of it. Faults are `Error`s that name the file.
+/// first `write` replaces it. What one `write` is given goes to the system at once; a kill in
+/// the middle of that can leave its beginning at the file's end. Faults are `Error`s that name the
+/// file.
 class RunFile {
  public:
-  RunFile(const std::filesystem::path& run_folder, std::string_view name, std::string_view key);
+  /// `appends`: nothing is replaced; writes go on at its end.
+  RunFile(const std::filesystem::path& run_folder, std::string_view name, std::string_view key,
+          bool appends = false);
   ~RunFile();
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;

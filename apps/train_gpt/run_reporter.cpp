@@ -57,6 +57,16 @@ void Reporter::evaluation(const EvaluationRecord& record) {
   observer_.on_evaluation(record);
 }
 
+void Reporter::saved(checkpoint::Writer* writer) {
+  if (writer == nullptr) {
+    return;
+  }
+  for (const checkpoint::Saved& saved : writer->take_saved()) {
+    summary_.checkpoint_error = saved.error;
+    observer_.on_checkpoint(saved);
+  }
+}
+
 void Reporter::add_rest(int64_t step) {
   std::vector<CommunicationEntries> entries;
   for (const Board::Entry& entry : board_.read(step)) {
@@ -79,7 +89,7 @@ void Reporter::add(const std::vector<CommunicationEntries>& entries) {
 }
 
 RunSummary Reporter::finish(int64_t planned_steps) {
-  summary_.stopped = summary_.steps < planned_steps;
+  summary_.stopped = summary_.last_step < planned_steps;
   if (!rates_.empty()) {
     for (double StepTimes::*const time : kTimes) {
       summary_.ms.*time /= static_cast<double>(rates_.size());
@@ -93,6 +103,7 @@ RunSummary Reporter::finish(int64_t planned_steps) {
 void Reporter::step(const StepRecord& record) {
   observer_.on_step(record);
   ++summary_.steps;
+  summary_.last_step = record.step;
   summary_.skipped_steps += record.result.skipped.has_value() ? 1 : 0;
   summary_.losses.push_back(record.result.loss);
   summary_.excess_buffers = record.excess_buffers;

@@ -52,6 +52,9 @@ class Reporter {
   void report_held();
   void stage(const StageRecord& record) { observer_.on_stage(record); }
   void evaluation(const EvaluationRecord& record);
+  void sample(const SampleRecord& record) { observer_.on_sample(record); }
+  /// Tells what has been saved since the last call; null: no checkpoints.
+  void saved(checkpoint::Writer* writer);
   /// Adds collectives that ended after the last record, which all ranks have laid as those of
   /// `step`.
   void add_rest(int64_t step);

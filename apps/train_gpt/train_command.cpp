@@ -12,8 +12,11 @@
 #include "apps/train_gpt/metrics_records.h"
 #include "apps/train_gpt/modelled_link.h"
 #include "apps/train_gpt/progress.h"
+#include "apps/train_gpt/resume.h"
 #include "apps/train_gpt/run_file.h"
 #include "apps/train_gpt/trace.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/writer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
@@ -26,8 +29,11 @@ Terminal terminal_of(const std::string& console) {
 /// Writes the log and shows the progress.
 class Logging final : public RunObserver {
  public:
-  Logging(const RunConfig& config, std::filesystem::path folder)
+  Logging(const RunConfig& config, const std::filesystem::path& folder,
+          const checkpoint::Checkpoint* resume)
       : config_(config),
+        resume_(resume),
+        steps_done_(resume == nullptr ? 0 : resume->manifest().state.step),
         progress_(config.log.console == "off" ? nullptr : stdout, terminal_of(config.log.console),
                   config) {
     // First, since a port that is taken must be found out before anything is written.
@@ -35,11 +41,12 @@ class Logging final : public RunObserver {
       page_.emplace(*parse_listen_address(config.log.dashboard), folder / "metrics.jsonl");
     }
     if (config.log.metrics) {
-      log_ = std::make_unique<MetricsLog>(folder);
+      log_ = std::make_unique<MetricsLog>(
+          folder, resume == nullptr ? std::nullopt : std::optional(steps_done_));
       config_file_ = std::make_unique<RunFile>(folder, "config.toml", "metrics");
     }
     if (config.log.tensorboard) {
-      events_ = std::make_unique<EventLog>(folder);
+      events_ = std::make_unique<EventLog>(folder, steps_done_);
     }
     if (config.log.trace) {
       trace_ = std::make_unique<RunFile>(folder, "trace.json", "trace");
@@ -47,6 +54,11 @@ class Logging final : public RunObserver {
   }
 
   void on_start(const RunInfo& info) override {
+    if (resume_ != nullptr) {
+      const std::string note = resume_note(config_, *resume_);
+      write(resume_record(*resume_, note));
+      progress_.note(note);
+    }
     if (config_file_ != nullptr) {
       config_file_->write(dump_toml(config_));
     }
@@ -107,6 +119,27 @@ class Logging final : public RunObserver {
                                record.evaluation.loss, record.evaluation.tokens));
   }
 
+  /// A failed one costs the older ones nothing, and the run goes on.
+  void on_checkpoint(const checkpoint::Saved& saved) override {
+    write(checkpoint_record(saved));
+    progress_.note(saved.error.empty()
+                       ? fmt::format("step {}: checkpoint {}, {} in {:.2f} s", saved.step,
+                                     saved.path, format_bytes(saved.bytes), saved.seconds)
+                       : fmt::format("step {}: no checkpoint: {}", saved.step, saved.error));
+  }
+
+  void on_sample(const SampleRecord& record) override {
+    write(sample_record(record));
+    if (!record.error.empty()) {
+      progress_.note(fmt::format("step {}: no sample: {}", record.step, record.error));
+      return;
+    }
+    // One line, whatever the text holds.
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    progress_.note(fmt::format("step {}: sample {}", record.step,
+                               nlohmann::json(record.text).dump(-1, ' ', false, replace)));
+  }
+
   /// A trace is a help, not the result: the run goes on without it.
   void on_trace(const Trace& trace) override {
     try {
@@ -121,7 +154,7 @@ class Logging final : public RunObserver {
     progress_.finish();
     if (summary.stopped) {
       progress_.note(fmt::format("stopped on request after step {} of {}; the log is complete",
-                                 summary.steps, config_.run.steps));
+                                 summary.last_step, config_.run.steps));
     }
     if (log_ != nullptr) {
       progress_.note(fmt::format("log: {}", log_->path()));
@@ -169,6 +202,8 @@ class Logging final : public RunObserver {
   }
 
   const RunConfig& config_;
+  const checkpoint::Checkpoint* const resume_;
+  const int64_t steps_done_;
   std::unique_ptr<MetricsLog> log_;
   std::unique_ptr<RunFile> config_file_;
   std::unique_ptr<EventLog> events_;
@@ -180,6 +215,29 @@ class Logging final : public RunObserver {
   int64_t skips_ = 0;
   bool excess_noted_ = false;
 };
+
+/// Null: the configuration asks for no checkpoints. A new run must not drop those of an older one.
+std::unique_ptr<checkpoint::Writer> make_writer(const RunConfig& config,
+                                                const std::filesystem::path& run_folder,
+                                                const checkpoint::Checkpoint* resume) {
+  if (config.checkpoint.every == 0) {
+    return nullptr;
+  }
+  const checkpoint::Folder folder(run_folder / checkpoint::kFolderName);
+  if (resume == nullptr && !folder.steps().empty()) {
+    throw ConfigError(
+        "checkpoint",
+        fmt::format("{}: '{}' holds checkpoints of an earlier run; --resume latest goes on with "
+                    "it; or choose another run.name, or remove the folder",
+                    config.place_of("checkpoint.every"), folder.path().string()));
+  }
+  return std::make_unique<checkpoint::Writer>(folder, static_cast<int>(config.launch.ranks),
+                                              config.checkpoint.keep);
+}
+
+int status_of(const RunSummary& summary) {
+  return summary.trace_error.empty() && summary.checkpoint_error.empty() ? 0 : 1;
+}
 
 }  // namespace
 
@@ -196,10 +254,15 @@ MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size)
 }
 
 RunSummary run_logged(const RunConfig& config, const TrainingData& data,
-                      const std::atomic<bool>& stop) {
-  Logging logging(config, std::filesystem::path(config.run.out_dir) / config.run.name);
-  RunSummary summary = run_training(config, data, logging, stop);
+                      const std::atomic<bool>& stop, const checkpoint::Checkpoint* resume) {
+  const std::filesystem::path folder = std::filesystem::path(config.run.out_dir) / config.run.name;
+  const std::unique_ptr<checkpoint::Writer> writer = make_writer(config, folder, resume);
+  Logging logging(config, folder, resume);
+  RunSummary summary = run_training(config, data, logging, stop, {resume, writer.get()});
   logging.finish(summary);
+  if (!summary.checkpoint_error.empty()) {
+    fmt::print(stderr, "error: the last checkpoint failed: {}\n", summary.checkpoint_error);
+  }
   if (!summary.trace_error.empty()) {
     fmt::print(stderr, "error: {}\n", summary.trace_error);
   }
@@ -209,7 +272,23 @@ RunSummary run_logged(const RunConfig& config, const TrainingData& data,
 int train_command(const RunConfig& config, const std::atomic<bool>& stop) {
   const TrainingData data = load_training_data(config);
   require_fits(config, data.vocab_size);
-  return run_logged(config, data, stop).trace_error.empty() ? 0 : 1;
+  return status_of(run_logged(config, data, stop));
+}
+
+int resume_command(const std::string& resume, const std::string& file,
+                   const std::vector<std::string>& overrides, const std::atomic<bool>& stop) {
+  RunConfig config;
+  if (!file.empty()) {
+    config = load_config(file, overrides);
+  }
+  const checkpoint::Checkpoint saved(find_resume(resume, file.empty() ? nullptr : &config));
+  if (file.empty()) {
+    config = resumed_config(saved.manifest().state, overrides);
+  }
+  const TrainingData data = load_training_data(config);
+  prepare_resume(config, data, saved);
+  require_fits(config, data.vocab_size);
+  return status_of(run_logged(config, data, stop, &saved));
 }
 
 }  // namespace zerolab::app

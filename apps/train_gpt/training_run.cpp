@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/train_gpt/checkpoints.h"
 #include "apps/train_gpt/dry_run.h"
+#include "apps/train_gpt/generate.h"
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/run_reporter.h"
 #include "apps/train_gpt/stage_switch.h"
@@ -41,11 +43,31 @@ RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_vie
           .communication = mean_communication_bytes(layout, engine.options())};
 }
 
+/// A sample is a help, not the result: where it fails, a diverged model's for instance, it tells
+/// why.
+SampleRecord sample_of(const RunConfig& config, const TrainingData& data, const Gpt& model,
+                       int64_t step) {
+  constexpr int64_t kTokens = 100;
+  SampleRecord record;
+  record.step = step;
+  try {
+    generate(model, *data.tokenizer, config.run.sample_prompt,
+             {.tokens = kTokens, .sampling = {.seed = static_cast<uint64_t>(config.run.seed)}},
+             [&](std::string_view part) {
+               record.text += part;
+               return true;
+             });
+  } catch (const Error& error) {
+    record.error = error.what();
+  }
+  return record;
+}
+
 /// The loop of one rank. All ranks run the same steps: `stop` is agreed on in the control
 /// collective.
 void train_rank(const RunConfig& config, const TrainingData& data, RankContext& context,
                 Communicator& communicator, Board& board, Reporter& reporter,
-                const std::atomic<bool>& stop) {
+                const std::atomic<bool>& stop, const RunStorage& storage) {
   const bool reports = context.rank() == 0;
   Trace& trace = board.trace();
   const auto take_spans = [&](int64_t step) {
@@ -55,14 +77,16 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
   };
   RankTrainer trainer(context, communicator, config, data.vocab_size, &data);
   const AbortOnUnwind abort_on_unwind(communicator);
+  RankCheckpoints checkpoints(config, data, context, trainer, storage);
   if (reports) {
     reporter.start(describe(trainer.engine(), data.vocab_size, plan_group(config).name));
   }
   communicator.ledger().reset();
   context.recorder().take();
+  const int64_t first = checkpoints.steps_done() + 1;
   // The first step under a stage has what is done only once; the second is as all others.
-  int64_t last_with_timeline = 2;
-  for (int64_t step = 1; step <= config.run.steps; ++step) {
+  int64_t last_with_timeline = first + 1;
+  for (int64_t step = first; step <= config.run.steps; ++step) {
     context.set_traced(trace.covers(step));
     if (const StageSwitch* change = switch_before(config, step)) {
       switch_stage(*change, context, communicator, trainer.engine(), board, reporter);
@@ -98,9 +122,15 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       reporter.hold(record);
     }
     const bool last = record.result.stop || step == config.run.steps;
+    checkpoints.after_step(step, record.result, last);
+    if (reports) {
+      reporter.saved(storage.writer);
+    }
     const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
                            (last || step % config.run.eval_every == 0);
-    if (last || evaluates) {
+    const bool samples =
+        config.run.sample_every > 0 && !record.result.stop && step % config.run.sample_every == 0;
+    if (last || evaluates || samples) {
       communicator.barrier();
       if (reports) {
         reporter.report_held();
@@ -113,13 +143,22 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
         reporter.evaluation({step, evaluation});
       }
     }
+    if (samples) {
+      if (reports) {
+        reporter.sample(sample_of(config, data, trainer.model(), step));
+      }
+      communicator.barrier();  // the next step must not seem to wait for the sample
+      take_spans(step);
+    }
     if (last) {
       trainer.engine().wait_for_parameters();
       board.lay(context.rank(), {step + 1, {}, communicator.ledger().take()});
       take_spans(step + 1);
+      checkpoints.wait();
       communicator.barrier();
       if (reports) {
         reporter.add_rest(step + 1);
+        reporter.saved(storage.writer);
       }
       break;
     }
@@ -190,7 +229,7 @@ double RunSummary::bytes_sent_per_step() const {
 }
 
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
-                        const std::atomic<bool>& stop) {
+                        const std::atomic<bool>& stop, const RunStorage& storage) {
   const int ranks = static_cast<int>(config.launch.ranks);
   const std::unique_ptr<Backend> backend = make_backend(config);
   const std::unique_ptr<RankGroup> group = make_group(config);
@@ -200,7 +239,7 @@ RunSummary run_training(const RunConfig& config, const TrainingData& data, RunOb
     run_ranks(*group, [&](int rank) {
       RankContext context(rank_options(config, rank), *backend);
       const std::unique_ptr<Communicator> communicator = group->communicator(context);
-      train_rank(config, data, context, *communicator, board, reporter, stop);
+      train_rank(config, data, context, *communicator, board, reporter, stop, storage);
     });
   } catch (...) {
     reporter.report_held();  // the last whole step is not lost

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/train_gpt/rank_trainer.h"
+#include "checkpoint/writer.h"
 #include "framework/comm/communicator.h"
 #include "framework/core/recorder.h"
 #include "framework/memory/ledger.h"
@@ -77,6 +78,13 @@ struct EvaluationRecord {
   RankTrainer::Evaluation evaluation;
 };
 
+/// What the model writes.
+struct SampleRecord {
+  int64_t step = 0;   ///< steps done
+  std::string text;   ///< behind the prompt
+  std::string error;  ///< why there is no more of it; empty: there is all
+};
+
 /// What is known before the first step.
 struct RunInfo {
   zero::EngineOptions options;    ///< with "auto" decided
@@ -92,6 +100,12 @@ struct RunInfo {
 
 class Trace;
 
+/// Where a run goes on from, and where it saves to.
+struct RunStorage {
+  const checkpoint::Checkpoint* resume = nullptr;  ///< null: from the start
+  checkpoint::Writer* writer = nullptr;            ///< null: nothing is saved
+};
+
 /// Hears of a run, on rank 0's thread.
 class RunObserver {
  public:
@@ -100,6 +114,9 @@ class RunObserver {
   virtual void on_step(const StepRecord&) {}
   virtual void on_stage(const StageRecord&) {}
   virtual void on_evaluation(const EvaluationRecord&) {}
+  virtual void on_sample(const SampleRecord&) {}
+  /// Some steps after its own, since a checkpoint is written in the background.
+  virtual void on_checkpoint(const checkpoint::Saved&) {}
   /// After the last step: the model's parameters, all of them up to date.
   virtual void on_end(const std::vector<Parameter*>&) {}
   /// When the steps that `[log]` traces have passed, or the run has ended before, with an error
@@ -116,8 +133,9 @@ struct CommunicationMean {
 
 /// What remains of a run.
 struct RunSummary {
-  RunInfo info;               ///< as it began
-  int64_t steps = 0;          ///< attempted
+  RunInfo info;       ///< as it began
+  int64_t steps = 0;  ///< attempted; without those before a resume
+  int64_t last_step = 0;
   int64_t skipped_steps = 0;  ///< their gradients were not finite
   bool stopped = false;       ///< before run.steps, on request
   int excess_buffers = 0;     ///< see StepRecord
@@ -127,7 +145,8 @@ struct RunSummary {
   StepTimes ms;                                       ///< means of the steps after the first
   std::vector<MemoryLedger::Snapshot> memory;         ///< by rank, at its highest step
   std::vector<CommunicationEntries> communication;    ///< by rank, the whole run
-  std::string trace_error;  ///< why there is no trace; empty: there is, or none was asked for
+  std::string checkpoint_error;  ///< why the last checkpoint failed; empty: it did not
+  std::string trace_error;       ///< why there is no trace; empty: there is, or none was asked for
 
   CommunicationMean communication_mean(Purpose purpose) const;
   /// Gradients and parameters, mean over the ranks.
@@ -137,7 +156,7 @@ struct RunSummary {
 /// Trains with `launch.ranks` threads. `stop` may be set at any time: all ranks end after the same
 /// step. Throws the first rank's error after all have ended.
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,
-                        const std::atomic<bool>& stop);
+                        const std::atomic<bool>& stop, const RunStorage& storage = {});
 
 /// One step of `rank` on the meta backend: bytes by category at the peak, and held after it,
 /// without holding them. Goes through `[[zero.schedule]]` too. Throws the out-of-memory error that

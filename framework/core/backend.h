@@ -240,6 +240,9 @@ class Backend {
   virtual void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                   const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                                   const Tensor& dqkv, bool accumulate) = 0;
+  /// The last position's row of `attention_forward`'s out alone, T at least 1: out [B, 1, C].
+  virtual void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                              const Tensor& out) = 0;
 
   // --- embedding: indices [M] int32 within [0, V), table [V, C], out [M, C] ---
   virtual void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,

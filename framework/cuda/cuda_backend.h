@@ -74,6 +74,8 @@ class CudaBackend final : public Backend {
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                           const Tensor& dqkv, bool accumulate) override;
+  void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                      const Tensor& out) override;
   int64_t attention_workspace(const AttentionCall& call) const override;
 
   // --- embedding ---

@@ -115,6 +115,9 @@ class MetaBackend final : public Backend {
     attend(stream, qkv, AttentionCall::backward(qkv, num_heads, accumulate), kProducts,
            bytes_of(qkv, out, dy) + written(dqkv, accumulate));
   }
+  void attention_last(Stream& stream, const Tensor& qkv, int64_t, const Tensor& out) override {
+    pass(stream, bytes_of(qkv, out));
+  }
   void embedding_forward(Stream& stream, const Tensor&, const Tensor&, const Tensor& out) override {
     pass(stream, bytes_of(out, out));
   }

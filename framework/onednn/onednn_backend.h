@@ -57,6 +57,8 @@ class OnednnBackend final : public PlainBackend {
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
                           const Tensor& dqkv, bool accumulate) override;
+  void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                      const Tensor& out) override;
 
   // --- embedding ---
   void embedding_forward(Stream& stream, const Tensor& indices, const Tensor& table,

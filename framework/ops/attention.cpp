@@ -7,13 +7,21 @@
 
 namespace zerolab::ops {
 
-Tensor causal_attention(const Tensor& qkv, int64_t num_heads) {
+namespace {
+
+void check_qkv(const Tensor& qkv, int64_t num_heads) {
   require_float("attention", "qkv", qkv);
   const Shape& shape = qkv.shape();
   require(num_heads > 0 && shape.rank() == 3 && shape.cols() % (3 * num_heads) == 0, "attention",
           "qkv must be [B, T, 3 * heads * size]; got {} with {} heads", shape.to_string(),
           num_heads);
+}
 
+}  // namespace
+
+Tensor causal_attention(const Tensor& qkv, int64_t num_heads) {
+  check_qkv(qkv, num_heads);
+  const Shape& shape = qkv.shape();
   RankContext& context = autograd::begin_op("attention", {qkv});
   const Tensor out = Tensor::empty(context, shape.with_cols(shape.cols() / 3), qkv.dtype());
   const Tensor log_sum_exp =
@@ -30,6 +38,18 @@ Tensor causal_attention(const Tensor& qkv, int64_t num_heads) {
                                 dy.context().compute(), qkv, saved_out, log_sum_exp, dy, num_heads,
                                 dqkv.tensor, dqkv.accumulate);
                           });
+}
+
+Tensor causal_attention_of_last(const Tensor& qkv, int64_t num_heads) {
+  check_qkv(qkv, num_heads);
+  const Shape& shape = qkv.shape();
+  require(shape[1] > 0, "attention", "no position to attend; got qkv {}", shape.to_string());
+  require(!autograd::records({qkv}), "attention",
+          "the last position's attention has no gradient; use causal_attention, or a NoGradScope");
+  RankContext& context = autograd::begin_op("attention", {qkv});
+  const Tensor out = Tensor::empty(context, Shape{shape[0], 1, shape.cols() / 3}, qkv.dtype());
+  context.backend().attention_last(context.compute(), qkv, num_heads, out);
+  return out;
 }
 
 }  // namespace zerolab::ops

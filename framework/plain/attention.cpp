@@ -51,6 +51,31 @@ void add_scaled(Compute<T> factor, const T* a, Compute<T>* out, int64_t size) {
   }
 }
 
+/// Writes the D components of query t's result; returns its log_sum_exp. `weights` has room for T.
+template <typename T>
+Compute<T> attend(const Heads& heads, const T* qkv, int64_t b, int64_t h, int64_t t,
+                  std::vector<Compute<T>>& weights, T* out) {
+  const int64_t size = heads.D;
+  const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
+  for (int64_t s = 0; s <= t; ++s) {
+    weights[s] = scale * dot(qkv + heads.query(b, h, t), qkv + heads.key(b, h, s), size);
+  }
+  const Compute<T> largest = *std::max_element(weights.begin(), weights.begin() + t + 1);
+  Compute<T> sum = 0;
+  for (int64_t s = 0; s <= t; ++s) {
+    weights[s] = std::exp(weights[s] - largest);
+    sum += weights[s];
+  }
+  std::vector<Compute<T>> sums(size);
+  for (int64_t s = 0; s <= t; ++s) {
+    add_scaled(weights[s] / sum, qkv + heads.value(b, h, s), sums.data(), size);
+  }
+  for (int64_t i = 0; i < size; ++i) {
+    plain::store(out[i], sums[i], false);
+  }
+  return largest + std::log(sum);
+}
+
 }  // namespace
 
 void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
@@ -58,30 +83,27 @@ void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t 
   with_float_type(out.dtype(), [&]<typename T>(T) {
     plain::launch(stream, [heads = Heads(qkv, num_heads), qkv = qkv.data<T>(), out = out.data<T>(),
                            log_sum_exp = log_sum_exp.data<Compute<T>>()] {
-      const int64_t size = heads.D;
-      const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
       std::vector<Compute<T>> weights(heads.T);
-      std::vector<Compute<T>> sums(size);
       heads.for_each([&](int64_t b, int64_t h, int64_t t) {
-        for (int64_t s = 0; s <= t; ++s) {
-          weights[s] = scale * dot(qkv + heads.query(b, h, t), qkv + heads.key(b, h, s), size);
-        }
-        const Compute<T> largest = *std::max_element(weights.begin(), weights.begin() + t + 1);
-        Compute<T> sum = 0;
-        for (int64_t s = 0; s <= t; ++s) {
-          weights[s] = std::exp(weights[s] - largest);
-          sum += weights[s];
-        }
-        log_sum_exp[heads.row(b, h, t)] = largest + std::log(sum);
-        std::fill(sums.begin(), sums.end(), 0);
-        for (int64_t s = 0; s <= t; ++s) {
-          add_scaled(weights[s] / sum, qkv + heads.value(b, h, s), sums.data(), size);
-        }
-        for (int64_t i = 0; i < size; ++i) {
-          plain::store(out[heads.out(b, h, t) + i], sums[i], false);
-        }
+        log_sum_exp[heads.row(b, h, t)] =
+            attend(heads, qkv, b, h, t, weights, out + heads.out(b, h, t));
       });
     });
+  });
+}
+
+void PlainBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
+                                  const Tensor& out) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
+    plain::launch(
+        stream, [heads = Heads(qkv, num_heads), qkv = qkv.data<T>(), out = out.data<T>()] {
+          std::vector<Compute<T>> weights(heads.T);
+          for (int64_t b = 0; b < heads.B; ++b) {
+            for (int64_t h = 0; h < heads.H; ++h) {
+              attend(heads, qkv, b, h, heads.T - 1, weights, out + b * heads.C + h * heads.D);
+            }
+          }
+        });
   });
 }
 

@@ -60,7 +60,7 @@ TEST(ConfigTable, HasOneRowAKeyWithHelpAndALegalDefault) {
     EXPECT_TRUE(names.insert(entry.name()).second) << entry.name();
     EXPECT_FALSE(entry.help.empty()) << entry.name();
   }
-  EXPECT_EQ(names.size(), 74u);
+  EXPECT_EQ(names.size(), 79u);
   const RunConfig defaults;
   EXPECT_EQ(to_json(parse_config(dump_toml(defaults), "dump")), to_json(defaults));
 }
@@ -221,14 +221,6 @@ TEST(Config, DumpsTextThatIsNotUtf8) {
   EXPECT_EQ(overridden("run.name=a\xff").run.name, "a\xff");
   EXPECT_NE(dump_toml(overridden("run.name=a\xff")).find("name = \"a\xef\xbf\xbd\""),
             std::string::npos);
-}
-
-TEST(Config, RefusesByNameSectionsThatAreNotBuilt) {
-  EXPECT_EQ(parse_error("\n[checkpoint]\n"),
-            "[config] demo.toml:2: [checkpoint] is not built in this version; leave it out");
-  EXPECT_EQ(override_error("checkpoint.every=5"),
-            "[config] --set checkpoint.every: [checkpoint] is not built in this version; leave it "
-            "out");
 }
 
 TEST(Config, ReadyFilesAreInOrder) {

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Killed whenever: every line is whole, none is missing, and TensorBoard's file is as long.
+/// Killed whenever: no line is missing, none but the last is cut (the kill may come within a
+/// write), and TensorBoard's file is as long.
 TEST(Kill, LosesNothingBetweenTwoLines) {
   const SmallRun run;
   for (int round = 0; round < 8; ++round) {
@@ -28,8 +29,9 @@ TEST(Kill, LosesNothingBetweenTwoLines) {
     program->send(SIGKILL);
     ASSERT_EQ(program->wait().status, -1);
 
-    const std::string text = read_file(run.folder().path(log));
-    ASSERT_TRUE(text.ends_with("}\n")) << text.substr(text.size() - 100);
+    std::string text = read_file(run.folder().path(log));
+    text.resize(text.rfind('\n') + 1);
+    run.folder().write(log, text);
     const std::vector<json> steps = of_event(run.log(log), "step");  // throws where a line is cut
     ASSERT_FALSE(steps.empty());
     for (size_t i = 0; i < steps.size(); ++i) {

@@ -31,13 +31,15 @@ TEST(MetricsPages, NameEveryField) {
                                              "debug.poison=true", "comm.latency_us=1"};
   ASSERT_EQ(run.run("compare", skipping, {"--variants"}).status, 0);
   const std::string schedule = "zero.schedule=[{step=2, stage=1}, {step=3, stage=2}]";
-  ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule}).status, 0);
+  ASSERT_EQ(run.run("train", {"run.name=scheduled", schedule, "run.sample_every=3"}).status, 0);
+  ASSERT_EQ(run.run("train", {"run.name=saved", "checkpoint.every=3"}).status, 0);
+  ASSERT_EQ(run.run("train", {"run.name=saved", "run.steps=7"}, {"--resume", "latest"}).status, 0);
   ASSERT_EQ(run.run("plan", {}, {"--json", "plan.json"}).status, 0);
   std::set<std::string> keys;
   collect(json::parse(read_file(run.folder().path("plan.json"))), keys);
   collect(json::parse(read_file(run.folder().path("runs/small/compare.json"))), keys);
-  for (const char* name :
-       {"small/ddp", "small/zero-1-per-owner-reduce", "small/zero-2-reduce-scatter", "scheduled"}) {
+  for (const char* name : {"small/ddp", "small/zero-1-per-owner-reduce",
+                           "small/zero-2-reduce-scatter", "scheduled", "saved"}) {
     for (const json& record : run.log(std::string("runs/") + name + "/metrics.jsonl")) {
       collect(record, keys);
     }

@@ -142,6 +142,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string train_gpt() { return TRAIN_GPT; }
+
 std::vector<nlohmann::json> of_event(const std::vector<nlohmann::json>& log,
                                      const std::string& event) {
   std::vector<nlohmann::json> found;

@@ -64,6 +64,8 @@ class SmallRun {
 };
 
 std::string read_file(const std::string& path);
+/// The program's file, for command lines of a shell.
+std::string train_gpt();
 /// The records of `event`.
 std::vector<nlohmann::json> of_event(const std::vector<nlohmann::json>& log,
                                      const std::string& event);

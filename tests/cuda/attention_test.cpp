@@ -74,6 +74,17 @@ TEST_P(CudaAttentionKernels, ForwardIsPlains) {
   });
 }
 
+TEST_P(CudaAttentionKernels, OfTheLastIsPlains) {
+  for_sizes([&](int64_t length, int64_t width) {
+    const Twin qkv = both.normal(Shape{kBatch, length, 3 * width}, dtype, "qkv");
+    const Twin out = both.empty(Shape{kBatch, 1, width}, dtype);
+    both.run([&](Backend& backend, Stream& stream, auto on) {
+      backend.attention_last(stream, on(qkv), kHeads, on(out));
+    });
+    both.expect_close(out, kRelative, kAbsolute);
+  });
+}
+
 TEST_P(CudaAttentionKernels, BackwardIsPlains) {
   for_sizes([&](int64_t length, int64_t width) {
     expect_backward_is_plains(both, dtype, length, width, kAbsolute);

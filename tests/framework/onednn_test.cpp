@@ -256,6 +256,24 @@ TEST_F(Onednn, AttentionAgreesWithPlain) {
   }
 }
 
+TEST_F(Onednn, AttentionOfTheLastAgreesWithPlain) {
+  for (const int64_t time : kOddSizes) {
+    for (const int64_t head_size : {1, 5, 16, 20, 64}) {
+      SCOPED_TRACE(testing::Message() << time << " " << head_size);
+      compare(
+          [&](Rank& rank) {
+            const int64_t heads = 3;
+            const Tensor qkv = rank.random(Shape{2, time, 3 * heads * head_size}, 1);
+            const Tensor out =
+                Tensor::empty(rank.context, Shape{2, 1, heads * head_size}, DType::kFloat32);
+            rank.backend->attention_last(rank.stream(), qkv, heads, out);
+            return Outputs{out.to_host<float>()};
+          },
+          1e-5);
+    }
+  }
+}
+
 TEST_F(Onednn, EmbeddingIsPlainsToTheBit) {
   for (const int64_t cols : kOddSizes) {
     for (const bool accumulate : {false, true}) {

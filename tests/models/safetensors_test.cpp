@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 
@@ -85,6 +88,37 @@ TEST_F(Safetensors, ReadsRecords) {
   EXPECT_THROW(file.read("c"), Error);
 }
 
+/// Each 16-bit pattern is one number of fp32.
+TEST_F(Safetensors, Reads16BitRecordsExactly) {
+  std::string bytes;
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    bytes += static_cast<char>(bits & 0xFF);
+    bytes += static_cast<char>(bits >> 8);
+  }
+  write(R"({"b":{"dtype":"BF16","shape":[65536],"data_offsets":[0,131072]},)"
+        R"("h":{"dtype":"F16","shape":[256,256],"data_offsets":[131072,262144]}})",
+        bytes + bytes);
+  SafetensorsFile file(path());
+  const std::vector<float> wide = file.read("b");
+  const std::vector<float> half = file.read("h");
+  for (uint32_t bits = 0; bits < 1 << 16; ++bits) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(wide[bits]), bits << 16);
+    const int exponent = static_cast<int>(bits >> 10 & 31);
+    const auto fraction = static_cast<float>(bits & 1023);
+    const float magnitude =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    if (exponent < 31) {
+      ASSERT_EQ(half[bits], bits >> 15 != 0 ? -magnitude : magnitude);
+    } else {
+      ASSERT_EQ(std::isinf(half[bits]), fraction == 0);
+      ASSERT_EQ(std::isnan(half[bits]), fraction != 0);
+    }
+  }
+  std::vector<float> range(3);
+  file.read_range("h", 0x3C00, range);
+  EXPECT_EQ(range, (std::vector<float>{1, 1 + 0x1p-10F, 1 + 0x1p-9F}));
+}
+
 TEST_F(Safetensors, RefusesHostileFiles) {
   EXPECT_NE(refusal().find("cannot open"), std::string::npos);
   write("{}", "", 3);
@@ -97,7 +131,8 @@ TEST_F(Safetensors, RefusesHostileFiles) {
   const std::string one = bytes_of({1});
   expect_refused("{", "", "broken");
   expect_refused("[]", "", "broken");
-  expect_refused(std::string(100'000, '['), "", "broken");
+  expect_refused(std::string(100'000, '['), "", "nests deeper");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})", one, "broken");
   expect_refused(R"({"a":7})", "", "broken at record 'a'");
   expect_refused(R"({"a":{"dtype":"F32","shape":[1]}})", one, "broken at record 'a'");
   expect_refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", one, "two numbers");

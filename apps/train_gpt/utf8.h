@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace zerolab::app {
+
+/// Text that comes in parts which may end within a character: tokens of bytes. Holds back the begun
+/// character; what is no UTF-8 passes as it is.
+class Utf8Parts {
+ public:
+  /// What is whole by now.
+  std::string push(std::string_view part);
+  /// What was held back, at the text's end.
+  std::string rest() { return std::exchange(held_, {}); }
+
+ private:
+  std::string held_;
+};
+
+}  // namespace zerolab::app
