@@ -10,7 +10,8 @@ std::unique_ptr<const data::Tokenizer> tokenizer_of(const RunConfig& config,
 }
 
 std::unique_ptr<const data::Tokenizer> tokenizer_of_shards(const RunConfig& config) {
-  if (!config.set_at.contains("data.tokenizer")) {
+  // The default says nothing, but gpt2 has always been named: it needs data.vocab.
+  if (!config.set_at.contains("data.tokenizer") && config.data.tokenizer != "gpt2") {
     throw ConfigError("config",
                       fmt::format("{}: token shards do not say what their tokens are; name the "
                                   "tokenizer with --set data.tokenizer=NAME",
