@@ -7,9 +7,9 @@
 #include <optional>
 #include <system_error>
 
-#include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "framework/core/error.h"
+#include "framework/file/file.h"
 
 namespace zerolab::checkpoint {
 namespace {

@@ -1,34 +1,16 @@
 #include "checkpoint/gpt2_export.h"
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/file.h"
 #include "framework/core/error.h"
+#include "framework/file/durable_file.h"
 #include "models/safetensors.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
 constexpr int64_t kChunk = 1 << 20;  // elements
-
-/// Lets `write` fill a file that takes the place of `path` once the disk has it.
-void replace_file(const std::filesystem::path& path, const std::function<void(NewFile&)>& write) {
-  const std::filesystem::path unfinished = path.string() + ".writing";
-  std::filesystem::remove(unfinished);  // a killed one's
-  try {
-    NewFile file(unfinished);
-    write(file);
-    file.finish();
-    rename_to(unfinished, path);
-  } catch (...) {
-    std::error_code error;
-    std::filesystem::remove(unfinished, error);
-    throw;
-  }
-  sync_folder(std::filesystem::absolute(path).parent_path());
-}
 
 std::string header_of(const Manifest& manifest, DType dtype) {
   std::vector<std::pair<std::string, SafetensorsFile::Record>> records;
@@ -43,7 +25,7 @@ std::string header_of(const Manifest& manifest, DType dtype) {
 }
 
 template <typename T>
-void write_elements(Reader& reader, const ParameterInfo& parameter, NewFile& file) {
+void write_elements(Reader& reader, const ParameterInfo& parameter, DurableFile& file) {
   std::vector<float> values;
   std::vector<T> elements;
   for (int64_t begin = 0; begin < parameter.numel(); begin += kChunk) {
@@ -82,18 +64,17 @@ nlohmann::ordered_json hugging_face_config(const GptConfig& config, DType dtype)
 }  // namespace
 
 void export_weights(const Checkpoint& checkpoint, DType dtype, const std::filesystem::path& path) {
-  replace_file(path, [&](NewFile& file) {
-    const std::string header = header_of(checkpoint.manifest(), dtype);
-    file.write(std::as_bytes(std::span(header)));
-    Reader reader(checkpoint);
-    for (const ParameterInfo& parameter : checkpoint.manifest().parameters) {
-      if (dtype == DType::kFloat32) {
-        write_elements<float>(reader, parameter, file);
-      } else {
-        write_elements<BFloat16>(reader, parameter, file);
-      }
+  DurableFile file(path);
+  file.write(header_of(checkpoint.manifest(), dtype));
+  Reader reader(checkpoint);
+  for (const ParameterInfo& parameter : checkpoint.manifest().parameters) {
+    if (dtype == DType::kFloat32) {
+      write_elements<float>(reader, parameter, file);
+    } else {
+      write_elements<BFloat16>(reader, parameter, file);
     }
-  });
+  }
+  file.commit();
 }
 
 void export_model(const Checkpoint& checkpoint, const GptConfig& config, DType dtype,
@@ -105,10 +86,9 @@ void export_model(const Checkpoint& checkpoint, const GptConfig& config, DType d
   std::filesystem::create_directories(folder, error);
   require(!error, "export", "cannot make the folder '{}': {}", folder.string(), error.message());
   export_weights(checkpoint, dtype, folder / "model.safetensors");
-  replace_file(folder / "config.json", [&](NewFile& file) {
-    const std::string text = hugging_face_config(config, dtype).dump(2) + "\n";
-    file.write(std::as_bytes(std::span(text)));
-  });
+  DurableFile file(folder / "config.json");
+  file.write(hugging_face_config(config, dtype).dump(2) + "\n");
+  file.commit();
 }
 
 }  // namespace zerolab::checkpoint

@@ -61,7 +61,7 @@ PartInfo write_part(const std::filesystem::path& path, const std::vector<Piece>&
   const std::string header = safetensors_header(records, {{"format", "zerolab checkpoint"}});
 
   NewFile file(path);
-  file.write(std::as_bytes(std::span(header)));
+  file.write(header);
   file.write(std::as_bytes(std::span(checksums)));  // their place; known at the end
   for (int64_t begin = 0; begin < data_bytes; begin += kWriteBytes) {
     const auto chunk = data.subspan(begin, std::min(kWriteBytes, data_bytes - begin));

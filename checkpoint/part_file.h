@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/file.h"
+#include "framework/file/file.h"
 #include "models/safetensors.h"
 
 namespace zerolab::checkpoint {

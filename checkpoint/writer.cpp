@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/file.h"
+#include "framework/file/file.h"
 
 namespace zerolab::checkpoint {
 
@@ -83,9 +83,8 @@ void Writer::commit(int64_t step, const Pending& pending) {
       .step = step, .path = {}, .error = pending.error, .blocked_ms = pending.blocked_ms};
   if (saved.error.empty()) {
     try {
-      const std::string text = to_text(pending.manifest);
       NewFile file(folder_.unfinished(step) / kManifestName);
-      file.write(std::as_bytes(std::span(text)));
+      file.write(to_text(pending.manifest));
       file.finish();
       folder_.commit(step);
       saved.path = folder_.of_step(step).string();

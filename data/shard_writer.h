@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "data/durable_file.h"
+#include "framework/file/durable_file.h"
 
 namespace zerolab::data {
 

@@ -16,15 +16,10 @@ RankCheckpoints::RankCheckpoints(const RunConfig& config, const TrainingData& da
   }
 }
 
-void RankCheckpoints::after_step(int64_t step, const zero::StepResult& result, bool last) {
+bool RankCheckpoints::add_step(int64_t step, const zero::StepResult& result, bool last) {
   tokens_ += result.tokens;
-  if (!writer_.has_value()) {
-    return;
-  }
-  const bool asked = last && (!result.stop || config_.checkpoint.on_signal);
-  if (asked || step % config_.checkpoint.every == 0) {
-    writer_->save(manifest(step));
-  }
+  const bool at_end = last && (!result.stop || config_.checkpoint.on_signal);
+  return writer_.has_value() && (at_end || step % config_.checkpoint.every == 0);
 }
 
 void RankCheckpoints::wait() {

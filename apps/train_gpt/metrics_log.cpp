@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "checkpoint/file.h"
+#include "framework/file/durable_file.h"
 
 namespace zerolab::app {
 namespace {
@@ -16,20 +16,17 @@ void cut(const std::filesystem::path& path, int64_t last) {
   if (!old) {
     return;
   }
-  const std::filesystem::path shorter = path.string() + ".shorter";
-  std::filesystem::remove(shorter);
-  checkpoint::NewFile file(shorter);
+  DurableFile file(path);
   std::string line;
   while (std::getline(old, line)) {
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
     if (record.is_object() && record.value("event", "") != "summary" &&
         record.value("step", int64_t{0}) <= last) {
       line += '\n';
-      file.write(std::as_bytes(std::span(line)));
+      file.write(line);
     }
   }
-  file.finish();
-  checkpoint::rename_to(shorter, path);
+  file.commit();
 }
 
 }  // namespace

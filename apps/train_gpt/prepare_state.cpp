@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/durable_file.h"
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
+#include "framework/file/durable_file.h"
 
 namespace zerolab::app {
 
@@ -59,7 +59,7 @@ void PrepareState::save(const std::filesystem::path& path) const {
       {"tokens", tokens},
       {"next", {{"input", next.text}, {"offset", next.offset}, {"skip", next.skip}}},
       {"complete", complete}};
-  data::DurableFile file(path.string());
+  DurableFile file(path);
   // A path need not be UTF-8.
   file.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   file.commit();

@@ -122,15 +122,12 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       reporter.hold(record);
     }
     const bool last = record.result.stop || step == config.run.steps;
-    checkpoints.after_step(step, record.result, last);
-    if (reports) {
-      reporter.saved(storage.writer);
-    }
+    const bool saves = checkpoints.add_step(step, record.result, last);
     const bool evaluates = config.run.eval_every > 0 && !record.result.stop &&
                            (last || step % config.run.eval_every == 0);
     const bool samples =
         config.run.sample_every > 0 && !record.result.stop && step % config.run.sample_every == 0;
-    if (last || evaluates || samples) {
+    if (last || evaluates || samples || saves) {
       communicator.barrier();
       if (reports) {
         reporter.report_held();
@@ -149,6 +146,12 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
       }
       communicator.barrier();  // the next step must not seem to wait for the sample
       take_spans(step);
+    }
+    if (saves) {
+      checkpoints.save(step);
+    }
+    if (reports) {
+      reporter.saved(storage.writer);
     }
     if (last) {
       trainer.engine().wait_for_parameters();

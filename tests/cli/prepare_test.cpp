@@ -180,7 +180,7 @@ TEST_F(Prepare, LeavesNoHalfShardOnAFullDisk) {
   const Ended ended = prepare({"text.txt", "-o", "out", "--threads", "2"});
   setrlimit(RLIMIT_FSIZE, &limit);
   signal(SIGXFSZ, SIG_DFL);
-  expect_refusal(ended, 1, "shard_000000.bin.part'; got: File too large");
+  expect_refusal(ended, 1, "shard_000000.bin.part': File too large");
   EXPECT_TRUE(fs::exists(path("out/prepare.json")));
   EXPECT_EQ(std::distance(fs::directory_iterator(path("out")), {}), 1);
 

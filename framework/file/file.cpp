@@ -1,4 +1,4 @@
-#include "checkpoint/file.h"
+#include "framework/file/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,12 +9,11 @@
 
 #include "framework/core/error.h"
 
-namespace zerolab::checkpoint {
+namespace zerolab {
 namespace {
 
 [[noreturn]] void fail_with(std::string_view what, const std::filesystem::path& path, int error) {
-  fail("checkpoint", "cannot {} '{}': {}", what, path.string(),
-       std::generic_category().message(error));
+  fail("file", "cannot {} '{}': {}", what, path.string(), std::generic_category().message(error));
 }
 
 int open_or_fail(const std::filesystem::path& path, int flags, std::string_view what) {
@@ -81,7 +80,7 @@ void OpenFile::read(int64_t offset, std::span<std::byte> out) const {
       out = out.subspan(got);
       offset += got;
     } else if (got == 0) {
-      fail("checkpoint", "'{}' is cut off at byte {}", path_.string(), offset);
+      fail("file", "'{}' is cut off at byte {}", path_.string(), offset);
     } else if (errno != EINTR) {
       fail_with("read", path_, errno);
     }
@@ -113,4 +112,4 @@ void rename_to(const std::filesystem::path& from, const std::filesystem::path& t
   }
 }
 
-}  // namespace zerolab::checkpoint
+}  // namespace zerolab

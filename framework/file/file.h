@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace zerolab::checkpoint {
+namespace zerolab {
 
 /// A new file that is being written. Every fault is an `Error` with the path and the system's
 /// reason; a file that was not finished stays half-written for its folder's owner to remove.
@@ -20,6 +20,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void write_at(int64_t offset, std::span<const std::byte> bytes);
   /// Returns when the disk has it all.
   void finish();
@@ -54,4 +55,4 @@ void sync_folder(const std::filesystem::path& folder);
 /// Renames, in place of what has the new name.
 void rename_to(const std::filesystem::path& from, const std::filesystem::path& to);
 
-}  // namespace zerolab::checkpoint
+}  // namespace zerolab
