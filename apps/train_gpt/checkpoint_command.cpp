@@ -20,7 +20,7 @@ int64_t bytes_of(const checkpoint::Manifest& manifest) {
 
 std::string summary_of(const checkpoint::Checkpoint& saved) {
   const checkpoint::TrainState& state = saved.manifest().state;
-  return fmt::format("{}: step {}, {} tokens, {}, {} ranks, {}, {} in {} files",
+  return fmt::format("{}: step {}, {} tokens, {}, N = {}, {}, {} in {} file(s)",
                      saved.folder().string(), state.step, format_count(state.tokens),
                      zero::name_of_stage(static_cast<int>(state.stage)), state.world_size,
                      state.precision, format_bytes(bytes_of(saved.manifest())),

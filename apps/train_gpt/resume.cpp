@@ -137,8 +137,8 @@ std::string resume_note(const RunConfig& config, const checkpoint::Checkpoint& c
     }
   }
   const std::string from =
-      fmt::format("resumed from {} (step {}, {}, {} ranks)", checkpoint.folder().string(),
-                  state.step, zero::name_of_stage(static_cast<int>(state.stage)), state.world_size);
+      fmt::format("resumed from {} (step {}, {}, N = {})", checkpoint.folder().string(), state.step,
+                  zero::name_of_stage(static_cast<int>(state.stage)), state.world_size);
   return changed.empty()
              ? from + ": the same bits as a run that never stopped"
              : fmt::format("{}; not the bits of a run that never stopped, since these changed: {}",
