@@ -6,6 +6,7 @@
 #include "apps/train_gpt/launch.h"
 #include "apps/train_gpt/trace.h"
 #include "apps/train_gpt/training_run.h"
+#include "checkpoint/folder.h"
 #include "cuda_sim/simulator.h"
 #include "framework/core/error.h"
 #include "tests/apps/configs.h"
@@ -90,6 +91,28 @@ TEST_F(CudaApp, TheDryRunIsTheRun) {
     const MemoryLedger::Snapshot predicted = dry_run(run, data.vocab_size, 0);
     EXPECT_EQ(train(run).memory[0].peak, predicted.peak) << "stage " << stage;
   }
+}
+
+/// A run on a device is saved by way of the host, and goes on under another stage with its bits.
+TEST_F(CudaApp, ACheckpointOfADeviceIsResumed) {
+  const RunSummary whole = train(config({"zero.stage=1", "train.precision=bf16"}));
+  const RunConfig first = config({"zero.stage=2", "train.precision=bf16", "run.steps=2",
+                                  "run.eval_every=0", "checkpoint.every=2"});
+  const TrainingData data = load_training_data(first);
+  RunObserver observer;
+  const std::atomic<bool> stop = false;
+  {
+    checkpoint::Writer writer(checkpoint::Folder(folder_.path("saved")), 2, 0);
+    const RunSummary saved = run_training(first, data, observer, stop, {nullptr, &writer});
+    EXPECT_EQ(saved.checkpoint_error, "");
+    EXPECT_EQ(saved.memory[0].peak, dry_run(first, data.vocab_size, 0).peak);
+  }
+  const checkpoint::Checkpoint saved(checkpoint::find_checkpoint(folder_.path("saved")));
+  const RunConfig rest = config({"zero.stage=1", "train.precision=bf16"});
+  const RunSummary resumed = run_training(rest, data, observer, stop, {&saved, nullptr});
+  ASSERT_EQ(resumed.losses.size(), 1u);
+  EXPECT_EQ(resumed.losses[0], whole.losses[2]);
+  EXPECT_EQ(resumed.evaluation->loss, whole.evaluation->loss);
 }
 
 /// NCCL joins ranks that have a device each; the bits are those of ranks that share one.
