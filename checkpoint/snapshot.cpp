@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
@@ -12,6 +11,7 @@ namespace zerolab::checkpoint {
 namespace {
 
 constexpr std::string_view kComponent = "checkpoint";
+constexpr int64_t kChunk = int64_t{1} << 20;  // elements; a multiple of the blocks of checksums
 
 /// Elements [begin, end) of the parameter that `segment` lies in.
 Piece piece_of(const zero::Layout& layout, const zero::Segment& segment,
@@ -39,15 +39,18 @@ void require_same_model(const Checkpoint& checkpoint, const std::vector<Paramete
   }
 }
 
-/// Reads elements of one tensor into `out`, of any floating dtype.
+/// Reads elements of one tensor into `out`, of any floating dtype, some at a time.
 void read_into(Reader& reader, const Piece& piece, const Tensor& out) {
   RankContext& context = out.context();
-  std::vector<float> values(piece.end - piece.begin);
-  reader.read(piece.parameter, piece.tensor, piece.begin, values);
-  const Tensor staged =
-      Tensor::from_host(context, Shape{out.numel()}, std::span<const float>(values));
-  context.backend().copy(context.compute(), staged, out);
-  context.compute().synchronize();
+  std::vector<float> values;
+  for (int64_t begin = 0; begin < out.numel(); begin += kChunk) {
+    values.resize(std::min(kChunk, out.numel() - begin));
+    reader.read(piece.parameter, piece.tensor, piece.begin + begin, values);
+    const Tensor staged =
+        Tensor::from_host(context, Shape{std::ssize(values)}, std::span<const float>(values));
+    context.backend().copy(context.compute(), staged, out.range(begin, std::ssize(values)));
+    context.compute().synchronize();
+  }
 }
 
 }  // namespace
