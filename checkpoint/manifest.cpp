@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checksum.h"
+#include "checkpoint/json_integer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
@@ -19,7 +20,9 @@ void to_json(nlohmann::json& json, const ParameterInfo& parameter) {
 
 void from_json(const nlohmann::json& json, ParameterInfo& parameter) {
   json.at("name").get_to(parameter.name);
-  json.at("shape").get_to(parameter.shape);
+  for (const nlohmann::json& extent : json.at("shape")) {
+    parameter.shape.push_back(integer_of<int64_t>(extent));
+  }
   json.at("frozen").get_to(parameter.frozen);
   require(parameter.numel() >= 0, kComponent, "parameter '{}' has an impossible shape",
           parameter.name);
@@ -31,7 +34,7 @@ void to_json(nlohmann::json& json, const PartInfo& part) {
 
 void from_json(const nlohmann::json& json, PartInfo& part) {
   json.at("name").get_to(part.name);
-  json.at("bytes").get_to(part.bytes);
+  part.bytes = integer_of<int64_t>(json.at("bytes"));
   json.at("checksum").get_to(part.checksum);
   require(!part.name.empty() && part.name.find('/') == std::string::npos, kComponent,
           "'{}' is no file of the checkpoint's folder", part.name);
@@ -97,7 +100,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& pa
     const nlohmann::json root = nlohmann::json::parse(text);
     require(root.is_object() && root.value("format", "") == kFormat, kComponent,
             "it is no manifest of a zerolab checkpoint");
-    const auto version = root.at("version").get<int64_t>();
+    const auto version = integer_of<int64_t>(root.at("version"));
     require(version == kVersion, kComponent,
             "it has format version {}, expected {}; read it with the zerolab that wrote it",
             version, kVersion);

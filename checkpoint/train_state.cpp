@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/json_integer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
@@ -55,24 +56,24 @@ void to_json(nlohmann::json& json, const TrainState& state) {
 }
 
 void from_json(const nlohmann::json& json, TrainState& state) {
-  json.at("step").get_to(state.step);
-  json.at("samples").get_to(state.samples);
-  json.at("tokens").get_to(state.tokens);
-  json.at("updates").get_to(state.engine.updates);
-  json.at("attempts").get_to(state.engine.attempts);
-  json.at("skipped_in_a_row").get_to(state.engine.skipped_in_a_row);
+  state.step = integer_of<int64_t>(json.at("step"));
+  state.samples = integer_of<int64_t>(json.at("samples"));
+  state.tokens = integer_of<int64_t>(json.at("tokens"));
+  state.engine.updates = integer_of<int64_t>(json.at("updates"));
+  state.engine.attempts = integer_of<int64_t>(json.at("attempts"));
+  state.engine.skipped_in_a_row = integer_of<int>(json.at("skipped_in_a_row"));
   const nlohmann::json& scale = json.at("loss_scale");
   scale.at("dynamic").get_to(state.engine.loss_scale.dynamic);
   scale.at("scale").get_to(state.engine.loss_scale.scale);
-  scale.at("hysteresis_left").get_to(state.engine.loss_scale.hysteresis_left);
-  scale.at("good_steps").get_to(state.engine.loss_scale.good_steps);
+  state.engine.loss_scale.hysteresis_left = integer_of<int>(scale.at("hysteresis_left"));
+  state.engine.loss_scale.good_steps = integer_of<int>(scale.at("good_steps"));
   json.at("config").get_to(state.config);
   state.vocabulary = bytes_of(json.at("vocabulary").get<std::string>());
-  json.at("stage").get_to(state.stage);
-  json.at("world_size").get_to(state.world_size);
+  state.stage = integer_of<int64_t>(json.at("stage"));
+  state.world_size = integer_of<int64_t>(json.at("world_size"));
   json.at("layout").get_to(state.layout);
   json.at("precision").get_to(state.precision);
-  json.at("bucket_size").get_to(state.bucket_size);
+  state.bucket_size = integer_of<int64_t>(json.at("bucket_size"));
   for (const int64_t count : {state.step, state.samples, state.tokens, state.engine.updates,
                               state.engine.attempts, int64_t{state.engine.skipped_in_a_row}}) {
     require(count >= 0, "checkpoint", "a count of the training state is negative: {}", count);

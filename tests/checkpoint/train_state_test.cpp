@@ -58,6 +58,17 @@ TEST(TrainState, NoFieldIsForgotten) {
   }
 }
 
+/// What the JSON library would convert to an integer is none.
+TEST(TrainState, FractionsAndTooLargeNumbersAreRefused) {
+  for (const char* number : {"1.5", "1e60", "9223372036854775808", "\"3\"", "null", "true"}) {
+    nlohmann::json json = TrainState();
+    json["tokens"] = nlohmann::json::parse(number);
+    EXPECT_NE(data::message_of<Error>([&] { json.get<TrainState>(); }).find("no integer"),
+              std::string::npos)
+        << number;
+  }
+}
+
 Manifest some_manifest() {
   Manifest manifest;
   manifest.state.step = 3;
