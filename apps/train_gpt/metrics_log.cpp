@@ -9,8 +9,18 @@
 namespace zerolab::app {
 namespace {
 
-/// Leaves out the records of steps after `last`, the end of the run, and half a line. The new log
-/// takes the old one's place at once.
+/// Whether a run that goes on after step `last` keeps this line: not the end of the run, and no
+/// half line.
+bool is_kept(const std::string& line, int64_t last) {
+  const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+  if (!record.is_object() || record.value("event", nlohmann::json()) == "summary") {
+    return false;
+  }
+  const nlohmann::json step = record.value("step", nlohmann::json(0));
+  return step.is_number_integer() && step <= last;
+}
+
+/// The new log takes the old one's place at once.
 void cut(const std::filesystem::path& path, int64_t last) {
   std::ifstream old(path, std::ios::binary);
   if (!old) {
@@ -19,9 +29,7 @@ void cut(const std::filesystem::path& path, int64_t last) {
   DurableFile file(path);
   std::string line;
   while (std::getline(old, line)) {
-    const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
-    if (record.is_object() && record.value("event", "") != "summary" &&
-        record.value("step", int64_t{0}) <= last) {
+    if (is_kept(line, last)) {
       line += '\n';
       file.write(line);
     }

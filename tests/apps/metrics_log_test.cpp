@@ -31,6 +31,19 @@ class MetricsLogTest : public testing::Test {
   fs::path folder_;
 };
 
+/// A resumed run keeps what its log says of the steps before, and nothing else.
+TEST_F(MetricsLogTest, GoesOnAfterAStep) {
+  const std::string kept =
+      "{\"event\":\"config\"}\n{\"event\":\"step\",\"step\":1}\n{\"event\":\"eval\",\"step\":2}\n";
+  std::ofstream(folder_ / "metrics.jsonl")
+      << kept << "{\"event\":\"step\",\"step\":3}\n{\"event\":\"summary\"}\n[1]\nnonsense\n"
+      << "{\"event\":5,\"step\":\"x\"}\n{\"event\":\"step\",\"st";
+  MetricsLog log(folder_, 2);
+  EXPECT_EQ(text(log.path()), kept);
+  log.write({{"event", "resume"}});
+  EXPECT_EQ(text(log.path()), kept + "{\"event\":\"resume\"}\n");
+}
+
 TEST_F(MetricsLogTest, WritesOneRecordALineAtOnce) {
   MetricsLog log(folder_ / "runs" / "demo");
   EXPECT_EQ(log.path(), (folder_ / "runs/demo/metrics.jsonl").string());
