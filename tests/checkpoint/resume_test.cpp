@@ -8,6 +8,7 @@
 #include "framework/plain/backend.h"
 #include "tests/checkpoint/saved_engine.h"
 #include "tests/data/test_files.h"
+#include "tests/equivalence/exact_model.h"
 
 namespace zerolab::test {
 namespace {
@@ -99,6 +100,30 @@ TEST(ResumeMatrix, FromAnyStageAndWorldSizeToAnyOther) {
               << saved_stage << "x" << saved_ranks << " -> " << stage << "x" << ranks;
         }
       }
+    }
+  }
+}
+
+/// Where sums are exact in any order, another N changes no bit.
+TEST(ResumeMatrix, AnotherWorldSizeIsExactWhereSumsAre) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  const ModelFactory model = ExactModel{.shapes = flat_shapes({300, 7, 129})}.factory();
+  const auto setup_of_ranks = [](int stage, int world_size, int steps) {
+    RunSetup setup = exact_setup(world_size);
+    setup.engine.stage = stage;
+    setup.engine.reduce_bucket_size = 100;
+    setup.micro_batch = 60 / world_size;
+    setup.steps = steps;
+    return setup;
+  };
+  const std::vector<float> expected = run(*backend, model, setup_of_ranks(0, 1, 5)).weights;
+  for (const int saved_ranks : {1, 2, 4}) {
+    const data::TempDir folder;
+    train_and_save(*backend, model, setup_of_ranks(1, saved_ranks, 2), folder.path(""));
+    for (const int ranks : {1, 3, 4, 5}) {
+      EXPECT_EQ(resume_and_train(*backend, model, setup_of_ranks(2, ranks, 3), folder.path("")),
+                expected)
+          << saved_ranks << " -> " << ranks;
     }
   }
 }
