@@ -8,7 +8,9 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(libgtest-dev libtomlplusplus-dev libtomlplusplus3 libcli11-dev libfmt-dev libfmt9 nlohmann-json3-dev)
+packages=(libgtest-dev libtomlplusplus-dev libtomlplusplus3 libcli11-dev libfmt-dev libfmt9 nlohmann-json3-dev
+  libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3 libjs-chart.js pkgconf
+  pkgconf-bin libpkgconf3 libcpp-httplib-dev libcpp-httplib0.11 libssl-dev libssl3 libbrotli-dev libbrotli1 zlib1g-dev zlib1g)
 folder="" out="build-gpu/gpu-check.json"
 
 usage() {
@@ -51,7 +53,10 @@ if ! gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,
 fi
 echo "gpu-check: $gpu"
 if [[ -n "$folder" ]]; then
-  export CMAKE_PREFIX_PATH="$folder/usr" LD_LIBRARY_PATH="$folder/usr/lib/$(uname -m)-linux-gnu:${LD_LIBRARY_PATH:-}"
+  libraries=lib/$(uname -m)-linux-gnu
+  export CMAKE_PREFIX_PATH="$folder/usr"
+  export LD_LIBRARY_PATH="$folder/usr/$libraries:$folder/$libraries:${LD_LIBRARY_PATH:-}"
+  export PKG_CONFIG_LIBDIR="$folder/usr/$libraries/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$folder"
 fi
 
 build=build-gpu results="" failed=0
