@@ -54,8 +54,6 @@ class PartFile {
   };
   const std::vector<Record>& records() const { return records_; }
   const std::string& path() const { return header_.path(); }
-  /// Of what has been read to open it.
-  int64_t bytes_read() const { return data_begin_; }
 
   class Reader {
    public:

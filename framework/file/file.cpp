@@ -32,14 +32,8 @@ NewFile::NewFile(const std::filesystem::path& path)
 NewFile::~NewFile() { close(descriptor_); }
 
 void NewFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written >= 0) {
-      bytes = bytes.subspan(written);
-    } else if (errno != EINTR) {
-      fail_with("write", path_, errno);
-    }
-  }
+  write_at(end_, bytes);
+  end_ += std::ssize(bytes);
 }
 
 void NewFile::write_at(int64_t offset, std::span<const std::byte> bytes) {

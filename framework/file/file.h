@@ -19,6 +19,7 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
+  /// At the end of what `write` has written.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void write_at(int64_t offset, std::span<const std::byte> bytes);
@@ -28,6 +29,7 @@ class NewFile {
  private:
   const std::filesystem::path path_;
   int descriptor_;
+  int64_t end_ = 0;
 };
 
 /// A file that is being read, by any number of threads.
