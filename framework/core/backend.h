@@ -13,6 +13,8 @@
 
 namespace zerolab {
 
+struct UpdateRule;
+
 /// Names the random numbers of one dropout: the same bits whatever rank computes the sample.
 struct DropoutKey {
   uint64_t seed = 0;
@@ -20,24 +22,6 @@ struct DropoutKey {
   int64_t first_sample =
       0;  ///< global sample of the tensor's first row; outermost extent = samples
   double probability = 0.0;  ///< of dropping
-};
-
-/// One AdamW update over flat spans (PyTorch's AdamW; Loshchilov & Hutter 2019, algorithm 2).
-struct AdamWArguments {
-  double learning_rate = 0.0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.0;
-  int64_t step = 1;           ///< counts from 1: bias correction
-  double gradient_scale = 1;  ///< multiplies every gradient first: clipping and unscaling
-};
-
-struct SgdArguments {
-  double learning_rate = 0.0;
-  double momentum = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1;
 };
 
 /// How a weight matrix lies in memory: [in, out] as in GPT-2's Conv1D, or [out, in] as a tied
@@ -268,13 +252,13 @@ class Backend {
   virtual void mse_backward(Stream& stream, const Tensor& dloss, const Tensor& prediction,
                             const Tensor& target, const Tensor& dprediction, bool accumulate) = 0;
 
-  // --- optimizer steps over flat fp32 spans, each element by itself; the gradient may be of any
-  // floating dtype ---
-  virtual void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
-                     const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) = 0;
-  /// `momentum_buffer` is undefined without momentum.
-  virtual void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
-                   const Tensor& parameter, const Tensor& momentum_buffer) = 0;
+  // --- optimizer steps ---
+  /// Updates each element of `parameter` and of `states`, which are flat, fp32 and in the order of
+  /// the rule's names, by itself. The gradient may be of any floating dtype, and is multiplied by
+  /// `gradient_scale` first.
+  virtual void update(Stream& stream, const UpdateRule& rule, double gradient_scale,
+                      const Tensor& gradient, const Tensor& parameter,
+                      std::span<const Tensor> states) = 0;
 
   // --- gradient statistics (core/exact_sum.h) ---
   /// Adds the squares of `gradient` (flat, of any floating dtype) to `statistics` (int64,
