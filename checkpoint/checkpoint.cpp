@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "checkpoint/component.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr std::string_view kComponent = "checkpoint";
 constexpr int64_t kMaxManifestBytes = 64 << 20;
 
 }  // namespace

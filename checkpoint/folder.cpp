@@ -7,6 +7,7 @@
 #include <optional>
 #include <system_error>
 
+#include "checkpoint/component.h"
 #include "checkpoint/manifest.h"
 #include "framework/core/error.h"
 #include "framework/file/file.h"
@@ -14,7 +15,6 @@
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr std::string_view kComponent = "checkpoint";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".writing-";
 constexpr const char* kLatest = "latest";

@@ -10,7 +10,7 @@
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr int64_t kChunk = 1 << 20;  // elements
+constexpr int64_t kExportChunk = 1 << 20;  // elements
 
 std::string header_of(const Manifest& manifest, DType dtype) {
   std::vector<std::pair<std::string, SafetensorsFile::Record>> records;
@@ -28,8 +28,8 @@ template <typename T>
 void write_elements(Reader& reader, const ParameterInfo& parameter, DurableFile& file) {
   std::vector<float> values;
   std::vector<T> elements;
-  for (int64_t begin = 0; begin < parameter.numel(); begin += kChunk) {
-    values.resize(std::min(kChunk, parameter.numel() - begin));
+  for (int64_t begin = 0; begin < parameter.numel(); begin += kExportChunk) {
+    values.resize(std::min(kExportChunk, parameter.numel() - begin));
     reader.read(parameter.name, kWeight, begin, values);
     elements.resize(values.size());
     std::ranges::transform(values, elements.begin(), rounded<T, float>);

@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checksum.h"
+#include "checkpoint/component.h"
 #include "checkpoint/json_integer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr std::string_view kComponent = "checkpoint";
 constexpr const char* kFormat = "zerolab checkpoint";
 constexpr int64_t kVersion = 1;
 

@@ -6,12 +6,12 @@
 #include <charconv>
 
 #include "checkpoint/checksum.h"
+#include "checkpoint/component.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr std::string_view kComponent = "checkpoint";
 constexpr int64_t kBlockBytes = 16 << 10;
 constexpr int64_t kWriteBytes = 4 << 20;  // a multiple of the block's
 constexpr const char* kChecksums = "block_checksums";

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
+#include "checkpoint/component.h"
 #include "framework/core/backend.h"
 #include "framework/core/error.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr std::string_view kComponent = "checkpoint";
-constexpr int64_t kChunk = int64_t{1} << 20;  // elements; a multiple of the blocks of checksums
+constexpr int64_t kSnapshotChunk = int64_t{1} << 20;  // elements; a multiple of the blocks of checksums
 
 /// Elements [begin, end) of the parameter that `segment` lies in.
 Piece piece_of(const zero::Layout& layout, const zero::Segment& segment,
@@ -43,8 +43,8 @@ void require_same_model(const Checkpoint& checkpoint, const std::vector<Paramete
 void read_into(Reader& reader, const Piece& piece, const Tensor& out) {
   RankContext& context = out.context();
   std::vector<float> values;
-  for (int64_t begin = 0; begin < out.numel(); begin += kChunk) {
-    values.resize(std::min(kChunk, out.numel() - begin));
+  for (int64_t begin = 0; begin < out.numel(); begin += kSnapshotChunk) {
+    values.resize(std::min(kSnapshotChunk, out.numel() - begin));
     reader.read(piece.parameter, piece.tensor, piece.begin + begin, values);
     const Tensor staged =
         Tensor::from_host(context, Shape{std::ssize(values)}, std::span<const float>(values));

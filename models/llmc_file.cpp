@@ -13,7 +13,7 @@
 namespace zerolab {
 namespace {
 
-constexpr std::string_view kComponent = "llm.c weights";
+constexpr std::string_view kLlmcWeights = "llm.c weights";
 constexpr int32_t kMagic = 20240326;
 constexpr int32_t kFloat32Version = 3;
 constexpr int32_t kBFloat16Version = 5;
@@ -38,12 +38,12 @@ bool LlmcFile::recognises(const std::string& path) {
 
 LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
   Header header = {};
-  require(file_bytes() >= static_cast<int64_t>(sizeof(header)), kComponent,
+  require(file_bytes() >= static_cast<int64_t>(sizeof(header)), kLlmcWeights,
           "'{}' is cut off; got {} bytes, expected a header of {}", path, file_bytes(),
           sizeof(header));
   read_bytes(0, std::as_writable_bytes(std::span(header)));
   const int32_t version = header[1];
-  require(version == kFloat32Version || version == kBFloat16Version, kComponent,
+  require(version == kFloat32Version || version == kBFloat16Version, kLlmcWeights,
           "'{}' has another version; got {}, expected {} (fp32) or {} (bf16)", path, version,
           kFloat32Version, kBFloat16Version);
   dtype_ = version == kFloat32Version ? DType::kFloat32 : DType::kBFloat16;
@@ -52,7 +52,7 @@ LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
           {header[0], header[1], header[2], header[3], header[4], header[5], header[6], header[7]});
   n_head_ = heads;
   require(std::min({positions, vocab, layers, heads, width}) > 0 && vocab <= padded_vocab,
-          kComponent,
+          kLlmcWeights,
           "the header of '{}' describes no model; got block_size {}, vocab_size {} (padded: {}), "
           "n_layer {}, n_head {}, n_embd {}",
           path, positions, vocab, padded_vocab, layers, heads, width);
@@ -61,7 +61,7 @@ LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
   const auto take = [&](std::string_view name, const std::vector<int64_t>& shape) {
     const int64_t numel = numel_of(shape);
     const int64_t left = (file_bytes() - offset) / size_of(dtype_);
-    require(numel <= left, kComponent,
+    require(numel <= left, kLlmcWeights,
             "'{}' is cut off or its header lies; got {} elements for {}, expected {}", path, left,
             name, numel);
     return std::exchange(offset, offset + numel * size_of(dtype_));
@@ -87,7 +87,7 @@ LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
   }
   records_["ln_f.weight"] = {take("ln_f.weight", {width}), {width}, false};
   records_["ln_f.bias"] = {take("ln_f.bias", {width}), {width}, false};
-  require(offset == file_bytes(), kComponent,
+  require(offset == file_bytes(), kLlmcWeights,
           "'{}' is longer than its header says; got {} bytes, expected {}", path, file_bytes(),
           offset);
   // Only now, so that a header that lies cannot make names without end.
@@ -111,7 +111,7 @@ std::vector<std::string> LlmcFile::names() const {
 
 const LlmcFile::Record& LlmcFile::record_of(const std::string& name) const {
   const auto found = records_.find(name);
-  require(found != records_.end(), kComponent, "'{}' has no tensor '{}'", path(), name);
+  require(found != records_.end(), kLlmcWeights, "'{}' has no tensor '{}'", path(), name);
   return found->second;
 }
 

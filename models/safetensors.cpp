@@ -14,7 +14,7 @@ namespace zerolab {
 namespace {
 
 constexpr int64_t kMaxHeaderBytes = 100'000'000;  // as the format's own reader
-constexpr std::string_view kComponent = "safetensors";
+constexpr std::string_view kSafetensors = "safetensors";
 
 /// Bytes of an element, or 0 for a type that the format does not have.
 int64_t element_bytes(std::string_view dtype) {
@@ -36,7 +36,7 @@ std::vector<int64_t> integers_of(const nlohmann::json& list) {
   for (const nlohmann::json& item : list.get_ref<const nlohmann::json::array_t&>()) {
     const bool fits =
         item.is_number_unsigned() && item.get<uint64_t>() <= std::numeric_limits<int64_t>::max();
-    require(fits, kComponent, "'{}' is no size", item.dump());
+    require(fits, kSafetensors, "'{}' is no size", item.dump());
     values.push_back(item.get<int64_t>());
   }
   return values;
@@ -51,7 +51,7 @@ SafetensorsFile::Record record_of(const nlohmann::json& entry) {
   record.dtype = entry.at("dtype").get<std::string>();
   record.shape = integers_of(entry.at("shape"));
   const std::vector<int64_t> offsets = integers_of(entry.at("data_offsets"));
-  require(offsets.size() == 2, kComponent, "data_offsets must be two numbers; got {}",
+  require(offsets.size() == 2, kSafetensors, "data_offsets must be two numbers; got {}",
           offsets.size());
   record.begin = offsets[0];
   record.end = offsets[1];
@@ -72,7 +72,7 @@ std::optional<DType> float_type(std::string_view dtype) {
 /// times the text's memory.
 nlohmann::json parse_flat(const std::string& text) {
   return nlohmann::json::parse(text, [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    require(depth <= 3, kComponent, "it nests deeper than a shape");
+    require(depth <= 3, kSafetensors, "it nests deeper than a shape");
     return true;
   });
 }
@@ -80,7 +80,7 @@ nlohmann::json parse_flat(const std::string& text) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : WeightFile(path) {
-  require(file_bytes() >= 8, kComponent,
+  require(file_bytes() >= 8, kSafetensors,
           "'{}' is no safetensors file; got {} bytes, expected a header length of 8", path,
           file_bytes());
   unsigned char length_bytes[8] = {};
@@ -90,7 +90,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : WeightFile(path) {
     header_bytes = header_bytes << 8 | length_bytes[i];
   }
   const int64_t limit = std::min(kMaxHeaderBytes, file_bytes() - 8);
-  require(header_bytes <= static_cast<uint64_t>(limit), kComponent,
+  require(header_bytes <= static_cast<uint64_t>(limit), kSafetensors,
           "'{}' is cut off or no safetensors file; got a header of {} bytes, expected at most {}",
           path, header_bytes, limit);
   std::string header(header_bytes, '\0');
@@ -110,7 +110,7 @@ void SafetensorsFile::parse_header(const std::string& header, int64_t data_bytes
       }
     }
   } catch (const std::exception& error) {
-    fail(kComponent, "the header of '{}' is broken at record '{}': {}", path(), name, error.what());
+    fail(kSafetensors, "the header of '{}' is broken at record '{}': {}", path(), name, error.what());
   }
 
   std::vector<std::pair<const std::string, Record>*> ordered;
@@ -125,28 +125,28 @@ void SafetensorsFile::parse_header(const std::string& header, int64_t data_bytes
     const Record& record = entry->second;
     require(
         record.begin == position && record.end >= record.begin && record.end <= data_bytes,
-        kComponent,
+        kSafetensors,
         "record '{}' of '{}' overlaps another, leaves a gap or passes the end; got bytes [{}, {}), "
         "expected to begin at {} within {}",
         entry->first, path(), record.begin, record.end, position, data_bytes);
     position = record.end;
     const int64_t element = element_bytes(record.dtype);
-    require(element > 0, kComponent, "record '{}' of '{}' has an unknown dtype '{}'", entry->first,
+    require(element > 0, kSafetensors, "record '{}' of '{}' has an unknown dtype '{}'", entry->first,
             path(), record.dtype);
     const int64_t bytes = record.end - record.begin;
-    require(bytes % element == 0 && bytes / element == record.numel(), kComponent,
+    require(bytes % element == 0 && bytes / element == record.numel(), kSafetensors,
             "record '{}' of '{}' has the wrong size; got {} bytes, expected shape {} of {}",
             entry->first, path(), bytes, text_of(record.shape), record.dtype);
   }
-  require(position == data_bytes, kComponent,
+  require(position == data_bytes, kSafetensors,
           "'{}' has bytes that no record names; got {} bytes of data, expected {}", path(),
           data_bytes, position);
 }
 
 const SafetensorsFile::Record& SafetensorsFile::float_record(const std::string& name) const {
   const auto found = records_.find(name);
-  require(found != records_.end(), kComponent, "'{}' has no record '{}'", path(), name);
-  require(float_type(found->second.dtype).has_value(), kComponent,
+  require(found != records_.end(), kSafetensors, "'{}' has no record '{}'", path(), name);
+  require(float_type(found->second.dtype).has_value(), kSafetensors,
           "record '{}' of '{}' has another element type; got {}, expected F32, BF16 or F16", name,
           path(), found->second.dtype);
   return found->second;

@@ -18,7 +18,7 @@
 namespace zerolab {
 namespace {
 
-constexpr std::string_view kComponent = "weights";
+constexpr std::string_view kWeights = "weights";
 constexpr std::string_view kPrefix = "transformer.";
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kEmbedding = "wte.weight";
@@ -79,7 +79,7 @@ std::map<std::string, std::string> bare_names(const WeightFile& file) {
   for (const std::string& name : file.names()) {
     const std::string bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
     if (!is_mask(bare)) {
-      require(names.emplace(bare, name).second, kComponent,
+      require(names.emplace(bare, name).second, kWeights,
               "'{}' names '{}' both with and without the prefix '{}'", file.path(), bare, kPrefix);
     }
   }
@@ -93,7 +93,7 @@ WeightFile::WeightFile(const std::string& path) : path_(path) {
   if (std::filesystem::is_regular_file(path, error)) {  // opening a pipe would wait
     file_.open(path, std::ios::binary);
   }
-  require(file_.is_open(), kComponent, "cannot open '{}'; expected a regular file", path);
+  require(file_.is_open(), kWeights, "cannot open '{}'; expected a regular file", path);
   file_.seekg(0, std::ios::end);
   file_bytes_ = file_.tellg();
 }
@@ -107,7 +107,7 @@ std::vector<float> WeightFile::read(const std::string& name) {
 void WeightFile::read_bytes(int64_t offset, std::span<std::byte> out) {
   file_.seekg(offset);
   require(static_cast<bool>(file_.read(reinterpret_cast<char*>(out.data()), std::ssize(out))),
-          kComponent, "cannot read {} bytes of '{}' from byte {} on", out.size(), path_, offset);
+          kWeights, "cannot read {} bytes of '{}' from byte {} on", out.size(), path_, offset);
 }
 
 void WeightFile::read_floats(int64_t offset, DType dtype, std::span<float> out) {
@@ -147,20 +147,20 @@ std::string hugging_face_name(const std::string& parameter) {
 void load_weights(const std::string& path, const std::vector<Parameter*>& parameters,
                   int64_t n_head) {
   const std::unique_ptr<WeightFile> file = open_weights(path);
-  require(n_head == 0 || file->n_head() == 0 || n_head == file->n_head(), kComponent,
+  require(n_head == 0 || file->n_head() == 0 || n_head == file->n_head(), kWeights,
           "'{}' is of a model with another n_head; got {}, expected {}", path, file->n_head(),
           n_head);
   const std::map<std::string, std::string> names = bare_names(*file);
   std::set<std::string> wanted;
   for (const Parameter* parameter : parameters) {
     const auto found = names.find(parameter->name());
-    require(found != names.end(), kComponent, "'{}' has no record for parameter '{}'{}", path,
+    require(found != names.end(), kWeights, "'{}' has no record for parameter '{}'{}", path,
             parameter->name(),
             parameter->name() == kHead ? "; it ties the output layer: set model.tie_weights = true"
                                        : "");
     const std::vector<int64_t> shape = file->shape_of(found->second);
     const std::vector<int64_t> expected = extents_of(parameter->shape());
-    require(shape == expected, kComponent,
+    require(shape == expected, kWeights,
             "record '{}' of '{}' has another shape; got [{}], expected [{}]", found->second, path,
             fmt::join(shape, ", "), fmt::join(expected, ", "));
     wanted.insert(parameter->name());
@@ -168,7 +168,7 @@ void load_weights(const std::string& path, const std::vector<Parameter*>& parame
   for (const auto& [bare, name] : names) {
     const bool head = bare == kHead && wanted.contains(kEmbedding);
     require(wanted.contains(bare) || (head && are_equal(*file, name, names.at(kEmbedding))),
-            kComponent, "'{}' has a record '{}' that the model has no parameter for{}", path, name,
+            kWeights, "'{}' has a record '{}' that the model has no parameter for{}", path, name,
             head ? "; it is no copy of the token embedding: set model.tie_weights = false" : "");
   }
   for (const Parameter* parameter : parameters) {

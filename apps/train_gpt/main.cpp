@@ -4,9 +4,9 @@
 #include <csignal>
 #include <cstdio>
 
-#include "apps/train_gpt/command_line.h"
-#include "apps/train_gpt/config.h"
-#include "apps/train_gpt/version.h"
+#include "apps/train_gpt/commands/command_line.h"
+#include "apps/train_gpt/config/config.h"
+#include "apps/train_gpt/metrics/version.h"
 #include "framework/core/error.h"
 #include "framework/memory/allocator.h"
 

@@ -89,7 +89,7 @@ TEST_F(Export, ToAFolderSaysWhatTransformersMustKnow) {
   EXPECT_EQ(config.at("resid_pdrop"), 0.25);
   EXPECT_EQ(config.at("eos_token_id"), nullptr);
   // What transformers wrote itself for a model of the same kind.
-  std::ifstream reference(SOURCE_FOLDER "/tests/reference/data/gpt2/tied/config.json");
+  std::ifstream reference(SOURCE_FOLDER "/tests/spine/reference/data/gpt2/tied/config.json");
   const nlohmann::json expected = nlohmann::json::parse(reference);
   for (const char* key : {"model_type", "activation_function", "layer_norm_epsilon", "n_inner",
                           "n_layer", "n_head", "tie_word_embeddings"}) {

@@ -8,7 +8,7 @@
 #include "framework/plain/backend.h"
 #include "tests/checkpoint/saved_engine.h"
 #include "tests/data/test_files.h"
-#include "tests/equivalence/exact_model.h"
+#include "tests/spine/equivalence/exact_model.h"
 
 namespace zerolab::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "checkpoint/snapshot.h"
 #include "checkpoint/writer.h"
-#include "tests/equivalence/harness.h"
+#include "tests/spine/equivalence/harness.h"
 
 namespace zerolab::test {
 

@@ -43,7 +43,7 @@ const Fault kFaults[] = {
      {"model.init_from=text.txt"},
      {"model.init_from", "text.txt", "no safetensors file"}},
     {"WeightsOfAnotherModel",
-     {"model.init_from=" SOURCE_FOLDER "/tests/reference/data/adamw-tied/model.safetensors"},
+     {"model.init_from=" SOURCE_FOLDER "/tests/spine/reference/data/adamw-tied/model.safetensors"},
      {"model.init_from", "adamw-tied", "another shape", "wte.weight"}},
     {"HeadsDoNotDivide", {"model.n_head=3"}, {"model.n_embd", "n_head 3"}},
     {"VocabularyTooSmall", {"model.vocab_size=3"}, {"model.vocab_size", "got 3"}},

@@ -9,7 +9,7 @@
 namespace zerolab::test {
 namespace {
 
-const std::string kReference = SOURCE_FOLDER "/tests/reference/data/gpt2/";
+const std::string kReference = SOURCE_FOLDER "/tests/spine/reference/data/gpt2/";
 
 /// One step that changes nothing (a rate of 0), from the weights in `file`, at stage 2 on three
 /// ranks.

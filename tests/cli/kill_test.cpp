@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/apps/event_reader.h"
 #include "tests/cli/program.h"
+#include "tests/train_gpt/metrics/event_reader.h"
 
 namespace zerolab::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/apps/raw_client.h"
 #include "tests/cli/page_probe.h"
 #include "tests/cli/program.h"
+#include "tests/train_gpt/report/raw_client.h"
 
 namespace zerolab::test {
 namespace {

@@ -153,7 +153,7 @@ TEST_F(Sample, EvalSumsOverTheWholeText) {
 TEST_F(Sample, TakesTheWeightsThatAConfigurationNames) {
   std::vector<std::string> arguments = {"sample", "--config", "small.toml", "--tokens", "20"};
   for (const char* setting :
-       {"model.init_from=" SOURCE_FOLDER "/tests/reference/data/adamw-tied/model.safetensors",
+       {"model.init_from=" SOURCE_FOLDER "/tests/spine/reference/data/adamw-tied/model.safetensors",
         "model.n_embd=12", "model.block_size=9", "model.vocab_size=41", "model.bias=false",
         "launch.threads_per_rank=1"}) {
     arguments.insert(arguments.end(), {"--set", setting});

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/apps/event_reader.h"
 #include "tests/cli/program.h"
+#include "tests/train_gpt/metrics/event_reader.h"
 
 namespace zerolab::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "tests/apps/screen.h"
 #include "tests/cli/program.h"
+#include "tests/train_gpt/terminal/screen.h"
 
 namespace zerolab::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <thread>
 
-#include "tests/apps/trace_file.h"
 #include "tests/cli/program.h"
+#include "tests/train_gpt/metrics/trace_file.h"
 
 namespace zerolab::test {
 namespace {

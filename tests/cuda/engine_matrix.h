@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/cuda/both.h"
-#include "tests/equivalence/harness.h"
+#include "tests/spine/equivalence/harness.h"
 
 namespace zerolab::test {
 

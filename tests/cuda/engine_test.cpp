@@ -1,5 +1,5 @@
 #include "tests/cuda/engine_matrix.h"
-#include "tests/equivalence/exact_model.h"
+#include "tests/spine/equivalence/exact_model.h"
 
 namespace zerolab::test {
 namespace {

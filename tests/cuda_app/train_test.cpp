@@ -2,16 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/train_gpt/environment.h"
-#include "apps/train_gpt/launch.h"
-#include "apps/train_gpt/trace.h"
-#include "apps/train_gpt/training_run.h"
+#include "apps/train_gpt/metrics/environment.h"
+#include "apps/train_gpt/metrics/trace.h"
+#include "apps/train_gpt/setup/launch.h"
+#include "apps/train_gpt/training/training_run.h"
 #include "checkpoint/folder.h"
 #include "cuda_sim/simulator.h"
 #include "framework/core/error.h"
-#include "tests/apps/configs.h"
-#include "tests/apps/trace_file.h"
 #include "tests/data/test_files.h"
+#include "tests/train_gpt/config/configs.h"
+#include "tests/train_gpt/metrics/trace.h"
 
 namespace zerolab::app {
 namespace {

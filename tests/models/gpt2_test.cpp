@@ -15,8 +15,8 @@
 namespace zerolab {
 namespace {
 
-// What transformers has and computes: tests/reference/make_gpt2_logits.py.
-const std::filesystem::path kReference = SOURCE_FOLDER "/tests/reference/data/gpt2";
+// What transformers has and computes: tests/spine/reference/make_gpt2_logits.py.
+const std::filesystem::path kReference = SOURCE_FOLDER "/tests/spine/reference/data/gpt2";
 
 nlohmann::json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);

@@ -14,7 +14,7 @@
 namespace zerolab {
 namespace {
 
-const std::string kReference = SOURCE_FOLDER "/tests/reference/data/gpt2/tied/model.bin";
+const std::string kReference = SOURCE_FOLDER "/tests/spine/reference/data/gpt2/tied/model.bin";
 constexpr size_t kHeaderBytes = 1024;
 
 std::string reference() {

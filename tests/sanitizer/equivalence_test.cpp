@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/plain/backend.h"
-#include "tests/equivalence/harness.h"
+#include "tests/spine/equivalence/harness.h"
 
 namespace zerolab::test {
 namespace {

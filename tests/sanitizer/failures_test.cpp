@@ -2,7 +2,7 @@
 
 #include "framework/core/error.h"
 #include "framework/plain/backend.h"
-#include "tests/equivalence/exact_model.h"
+#include "tests/spine/equivalence/exact_model.h"
 
 namespace zerolab::test {
 namespace {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "apps/train_gpt/metrics/log_reader.h"
+
+namespace zerolab::app {
+
+/// All that the report's page shows (docs/report.md): {"version", "runs": [...]}, in the order of
+/// `runs`, which are not empty. A log's own numbers stand in it as they are; a field that a log
+/// lacks, or has with another type, is null or left out, as is a difference from a formula that
+/// does not hold for the run. Of bounded size: curves are thinned out.
+nlohmann::json report_data(const std::vector<LoggedRun>& runs);
+
+/// At most about `most` of the steps: the lowest and the highest loss of stretches of as many steps
+/// each, and the first and the last, so that no peak is lost. The same again and again keeps the
+/// whole curve.
+std::vector<LoggedStep> thinned_out(const std::vector<LoggedStep>& steps, size_t most);
+
+}  // namespace zerolab::app

@@ -1,0 +1,51 @@
+#include "apps/train_gpt/training/checkpoints.h"
+
+namespace zerolab::app {
+
+RankCheckpoints::RankCheckpoints(const RunConfig& config, const TrainingData& data,
+                                 RankContext& context, RankTrainer& trainer,
+                                 const RunStorage& storage)
+    : config_(config), data_(data), trainer_(trainer) {
+  if (storage.writer != nullptr) {
+    writer_.emplace(*storage.writer, context.rank(), *trainer.snapshot());
+  }
+  if (storage.resume != nullptr) {
+    checkpoint::restore(*storage.resume, context, trainer.engine(), trainer.parameters());
+    steps_done_ = storage.resume->manifest().state.step;
+    tokens_ = storage.resume->manifest().state.tokens;
+  }
+}
+
+bool RankCheckpoints::add_step(int64_t step, const zero::StepResult& result, bool last) {
+  tokens_ += result.tokens;
+  const bool at_end = last && (!result.stop || config_.checkpoint.on_signal);
+  return writer_.has_value() && (at_end || step % config_.checkpoint.every == 0);
+}
+
+void RankCheckpoints::wait() {
+  if (writer_.has_value()) {
+    writer_->wait();
+  }
+}
+
+checkpoint::Manifest RankCheckpoints::manifest(int64_t step) const {
+  RunConfig config = config_;
+  config.model.vocab_size = data_.vocab_size;
+  const zero::EngineOptions& options = trainer_.engine().options();
+  return {.state = {.step = step,
+                    .samples = step * config.train.train_batch_size,
+                    .tokens = tokens_,
+                    .engine = trainer_.engine().progress(),
+                    .config = dump_toml(config),
+                    .vocabulary = data_.vocabulary,
+                    .stage = options.stage,
+                    .world_size = config.launch.ranks,
+                    .layout = config.zero.layout,
+                    .precision = config.train.precision,
+                    .bucket_size = options.reduce_bucket_size},
+          .parameters = checkpoint::describe(trainer_.parameters()),
+          .tensors = checkpoint::tensors_of(trainer_.engine()),
+          .files = {}};
+}
+
+}  // namespace zerolab::app

@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+
+#include <fmt/core.h>
+
+#include "framework/core/error.h"
+#include "framework/plain/backend.h"
+#include "tests/spine/equivalence/harness.h"
+
+namespace zerolab::test {
+namespace {
+
+/// `setup`, which switches to `stages[i]` after step i + 1.
+RunSetup switching(RunSetup setup, const std::vector<int>& stages) {
+  setup.steps = static_cast<int>(stages.size()) + 1;
+  setup.inspect = [stages](RankContext&, Communicator&, zero::Engine& engine, int step) {
+    if (step > 0 && step <= static_cast<int>(stages.size())) {
+      engine.set_stage(stages[step - 1]);
+      ASSERT_EQ(engine.options().stage, stages[step - 1]);
+    }
+  };
+  return setup;
+}
+
+struct Case {
+  int world_size;
+  int micro_batches;
+  zero::LayoutKind layout;
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return fmt::format("N{}_k{}_{}", info.param.world_size, info.param.micro_batches,
+                     info.param.layout == zero::LayoutKind::kBucketed ? "bucketed" : "contiguous");
+}
+
+class StageSwitch : public testing::TestWithParam<Case> {};
+
+/// Design §5: a run DDP → 1 → 2 → 1 → DDP has the bits of one that never switched.
+TEST_P(StageSwitch, GoesOnWithTheSameBits) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  RunSetup setup;
+  setup.world_size = GetParam().world_size;
+  setup.engine.layout = GetParam().layout;
+  setup.engine.gradient_accumulation_steps = GetParam().micro_batches;
+  setup.engine.reduce_each_micro_batch = GetParam().micro_batches > 1;
+  setup.engine.gradient_clipping = 0.1;
+  setup.engine.reduce_bucket_size = 333;
+  setup.steps = 7;
+  const Outcome expected = run(*backend, tiny_gpt(true), setup);
+  for (const bool overlap : {false, true}) {
+    for (const bool contiguous_gradients : {true, false}) {
+      for (const bool reduce_scatter : {true, false}) {
+        RunSetup switched = setup;
+        switched.engine.overlap_comm = overlap;
+        switched.engine.contiguous_gradients = contiguous_gradients;
+        switched.engine.reduce_scatter = reduce_scatter;
+        for (const std::vector<int>& stages :
+             {std::vector<int>{1, 2, 1, 0, 0, 2}, std::vector<int>{2, 0, 2, 2, 1, 1}}) {
+          EXPECT_EQ(
+              difference(run(*backend, tiny_gpt(true), switching(switched, stages)), expected), "")
+              << switched.to_string();
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, StageSwitch,
+                         testing::Values(Case{1, 1, zero::LayoutKind::kBucketed},
+                                         Case{2, 1, zero::LayoutKind::kContiguous},
+                                         Case{3, 3, zero::LayoutKind::kBucketed},
+                                         Case{4, 1, zero::LayoutKind::kBucketed},
+                                         Case{7, 3, zero::LayoutKind::kContiguous}),
+                         name_of);
+
+TEST(StageSwitch, WithPoisonAndLazyStreams) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  RunSetup setup;
+  setup.world_size = 3;
+  setup.steps = 5;
+  setup.engine.reduce_bucket_size = 333;
+  const Outcome expected = run(*backend, tiny_gpt(false), setup);
+  for (const zero::LayoutKind layout :
+       {zero::LayoutKind::kBucketed, zero::LayoutKind::kContiguous}) {
+    RunSetup switched = setup;
+    switched.engine.layout = layout;
+    switched.engine.overlap_comm = true;
+    switched.engine.poison = true;
+    switched.streams = StreamMode::kLazy;
+    for (switched.lazy_seed = 1; switched.lazy_seed <= 3; ++switched.lazy_seed) {
+      EXPECT_EQ(
+          difference(run(*backend, tiny_gpt(false), switching(switched, {1, 2, 1, 0})), expected),
+          "")
+          << switched.to_string();
+    }
+  }
+}
+
+/// What a stage holds is what the same stage holds that was chosen at the start; nothing is left
+/// over.
+TEST(StageSwitch, TheLedgerFallsAndRises) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  RunSetup setup;
+  setup.world_size = 4;
+  std::vector<int64_t> held(3);
+  for (const int stage : {0, 1, 2}) {
+    setup.engine.stage = stage;
+    on_engines(*backend, tiny_gpt(true), setup, [&](EngineRank& rank) {
+      if (rank.communicator.rank() == 0) {
+        held[stage] = rank.context.ledger().snapshot().total;
+      }
+    });
+  }
+  EXPECT_LT(held[2], held[1]);
+  EXPECT_LT(held[1], held[0]);
+  setup.engine.stage = 0;
+  on_engines(*backend, tiny_gpt(true), setup, [&](EngineRank& rank) {
+    for (const int stage : {1, 2, 0, 2, 1, 0}) {
+      rank.accumulate(setup, 0);
+      rank.engine.step({.learning_rate = 0.01});
+      rank.engine.set_stage(stage);
+      if (rank.communicator.rank() == 0) {
+        EXPECT_EQ(rank.context.ledger().snapshot().total, held[stage]) << "stage " << stage;
+      }
+    }
+  });
+}
+
+TEST(StageSwitch, IsRefusedInTheMiddleOfAStep) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  RunSetup setup;
+  setup.world_size = 2;
+  setup.engine.gradient_accumulation_steps = 2;
+  on_engines(*backend, tiny_gpt(true), setup, [&](EngineRank& rank) {
+    const auto expect_refused = [&](const std::string& reason) {
+      try {
+        rank.engine.set_stage(1);
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+      }
+    };
+    rank.engine.begin_micro_batch();
+    expect_refused("in the middle of a step, after 0 of 2 micro-batches");
+    rank.engine.backward(rank.model.loss(rank.context, 0, 1));
+    rank.engine.end_micro_batch();
+    expect_refused("in the middle of a step, after 1 of 2 micro-batches");
+    EXPECT_EQ(rank.engine.options().stage, 0);
+    rank.engine.begin_micro_batch();
+    rank.engine.backward(rank.model.loss(rank.context, 0, 1));
+    rank.engine.end_micro_batch();
+    rank.engine.step({.learning_rate = 0.1});
+    rank.engine.set_stage(1);
+    EXPECT_THROW(rank.engine.set_stage(3), ConfigError);
+    EXPECT_EQ(rank.engine.options().stage, 1);
+  });
+}
+
+TEST(StageSwitch, RanksThatSwitchDifferentlyAreRefused) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  RunSetup setup;
+  setup.world_size = 2;
+  setup.engine.stage = 1;
+  try {
+    on_engines(*backend, tiny_gpt(true), setup,
+               [&](EngineRank& rank) { rank.engine.set_stage(2 - rank.communicator.rank()); });
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("on rank 1 differs from rank 0's"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace zerolab::test
