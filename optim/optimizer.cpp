@@ -3,13 +3,22 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "framework/core/error.h"
 #include "framework/update_rules/update_rule.h"
 
 namespace zerolab::optim {
 namespace {
+
+UpdateSettings settings_for(const OptimizerOptions& options, const UpdateArguments& arguments) {
+  return {.learning_rate = arguments.learning_rate,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = options.epsilon,
+          .momentum = options.momentum,
+          .weight_decay = arguments.weight_decay_factor * options.weight_decay,
+          .step = arguments.step};
+}
 
 template <typename Rule>
 class RuleOptimizer final : public Optimizer {
@@ -24,11 +33,8 @@ class RuleOptimizer final : public Optimizer {
   void update(Backend& backend, Stream& stream, const UpdateArguments& arguments,
               const Tensor& gradient, const Tensor& parameter,
               std::span<const Tensor> states) const override {
-    UpdateSettings settings = options_.settings();
-    settings.learning_rate = arguments.learning_rate;
-    settings.weight_decay *= arguments.weight_decay_factor;
-    settings.step = arguments.step;
-    backend.update(stream, {Rule(settings)}, arguments.gradient_scale, gradient, parameter, states);
+    backend.update(stream, {Rule(settings_for(options_, arguments))}, arguments.gradient_scale,
+                   gradient, parameter, states);
   }
 
  private:
@@ -38,29 +44,10 @@ class RuleOptimizer final : public Optimizer {
 template <typename Rule>
 bool is_meant(const OptimizerOptions& options) {
   if constexpr (requires(UpdateSettings settings) { Rule::is_for(settings); }) {
-    return options.name == Rule::kName && Rule::is_for(options.settings());
+    return options.name == Rule::kName && Rule::is_for(settings_for(options, {}));
   }
   return options.name == Rule::kName;
 }
-
-template <typename... Rules>
-std::unique_ptr<Optimizer> make_from(std::variant<Rules...>* /*list*/,
-                                     const OptimizerOptions& options) {
-  std::unique_ptr<Optimizer> optimizer;
-  ((is_meant<Rules>(options) ? optimizer = std::make_unique<RuleOptimizer<Rules>>(options)
-                             : nullptr),
-   ...);
-  return optimizer;
-}
-
-template <typename... Rules>
-std::vector<std::string> names_in(std::variant<Rules...>* /*list*/) {
-  std::vector<std::string> names = {std::string(Rules::kName)...};
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
-constexpr UpdateRule::Rules* kList = nullptr;
 
 }  // namespace
 
@@ -68,10 +55,23 @@ ParameterGroup decay_matrices(const Parameter& parameter) {
   return {.weight_decay_factor = parameter.shape().rank() >= 2 ? 1.0 : 0.0};
 }
 
-std::vector<std::string> optimizer_names() { return names_in(kList); }
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for_each_rule([&]<typename Rule>() {
+    if (std::ranges::find(names, Rule::kName) == names.end()) {
+      names.emplace_back(Rule::kName);
+    }
+  });
+  return names;
+}
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
-  std::unique_ptr<Optimizer> optimizer = make_from(kList, options);
+  std::unique_ptr<Optimizer> optimizer;
+  for_each_rule([&]<typename Rule>() {
+    if (is_meant<Rule>(options)) {
+      optimizer = std::make_unique<RuleOptimizer<Rule>>(options);
+    }
+  });
   if (optimizer == nullptr) {
     throw ConfigError("optimizer",
                       fmt::format("unknown optimizer.name; got \"{}\", expected one of {}",

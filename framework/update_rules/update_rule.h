@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <variant>
 
 #include "framework/update_rules/adamw.h"
@@ -23,6 +24,14 @@ struct UpdateRule {
   using Rules = std::variant<AdamW, Sgd, MomentumSgd>;
   Rules rule;
 };
+
+/// Calls `body.operator()<Rule>()` for each rule of the list.
+template <typename Body>
+void for_each_rule(Body&& body) {
+  [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (body.template operator()<std::variant_alternative_t<kIndex, UpdateRule::Rules>>(), ...);
+  }(std::make_index_sequence<std::variant_size_v<UpdateRule::Rules>>());
+}
 
 template <typename Rule>
 inline constexpr size_t kNumStates = Rule::kStates.size();
