@@ -5,7 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/file/durable_file.h"
-#include "models/safetensors.h"
+#include "framework/file/safetensors.h"
 
 namespace zerolab::checkpoint {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
 #include "framework/update_rules/update_rule.h"
 
 namespace zerolab::bench {

@@ -3,6 +3,7 @@
 #include "framework/cuda/check.h"
 #include "framework/cuda/cuda_backend.h"
 #include "framework/cuda/kernel.h"
+#include "framework/kernels/attention_call.h"
 
 // Flash attention (Dao 2022). A block owns a tile of one head's positions and goes over the tiles
 // of the other kind: queries over keys, and for the gradients of keys and values the reverse. No

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
-#include "framework/comm/link.h"
+#include "framework/core/clock.h"
 #include "framework/core/modelled_stream.h"
-#include "framework/core/rank_context.h"
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {

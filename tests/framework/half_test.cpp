@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "framework/core/exact_sum.h"
+#include "framework/kernels/weight_layout.h"
 #include "framework/ops/attention.h"
 #include "framework/ops/cross_entropy.h"
 #include "framework/ops/elementwise.h"

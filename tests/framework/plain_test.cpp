@@ -3,13 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
 #include "framework/core/exact_sum.h"
 #include "framework/core/philox.h"
+#include "framework/kernels/weight_layout.h"
 #include "framework/ops/cross_entropy.h"
 #include "framework/ops/elementwise.h"
 #include "framework/ops/embedding.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
 #include "framework/onednn/backend.h"
 #include "framework/plain/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::optim {
 namespace {

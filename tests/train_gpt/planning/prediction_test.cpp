@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "apps/train_gpt/setup/launch.h"
+#include "framework/tensor/backend.h"
 #include "tests/data/test_files.h"
 #include "tests/train_gpt/config/configs.h"
 

@@ -1,4 +1,4 @@
-#include "models/safetensors.h"
+#include "framework/file/safetensors.h"
 
 #include <fmt/ranges.h>
 
@@ -79,7 +79,7 @@ nlohmann::json parse_flat(const std::string& text) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : WeightFile(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path) {
   require(file_bytes() >= 8, kSafetensors,
           "'{}' is no safetensors file; got {} bytes, expected a header length of 8", path,
           file_bytes());
@@ -110,7 +110,8 @@ void SafetensorsFile::parse_header(const std::string& header, int64_t data_bytes
       }
     }
   } catch (const std::exception& error) {
-    fail(kSafetensors, "the header of '{}' is broken at record '{}': {}", path(), name, error.what());
+    fail(kSafetensors, "the header of '{}' is broken at record '{}': {}", path(), name,
+         error.what());
   }
 
   std::vector<std::pair<const std::string, Record>*> ordered;
@@ -131,8 +132,8 @@ void SafetensorsFile::parse_header(const std::string& header, int64_t data_bytes
         entry->first, path(), record.begin, record.end, position, data_bytes);
     position = record.end;
     const int64_t element = element_bytes(record.dtype);
-    require(element > 0, kSafetensors, "record '{}' of '{}' has an unknown dtype '{}'", entry->first,
-            path(), record.dtype);
+    require(element > 0, kSafetensors, "record '{}' of '{}' has an unknown dtype '{}'",
+            entry->first, path(), record.dtype);
     const int64_t bytes = record.end - record.begin;
     require(bytes % element == 0 && bytes / element == record.numel(), kSafetensors,
             "record '{}' of '{}' has the wrong size; got {} bytes, expected shape {} of {}",

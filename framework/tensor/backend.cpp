@@ -1,4 +1,4 @@
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

@@ -1,8 +1,8 @@
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 #include <fmt/format.h>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

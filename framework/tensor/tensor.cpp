@@ -1,10 +1,10 @@
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 #include <cstring>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {
@@ -63,6 +63,7 @@ Tensor Tensor::range(int64_t begin, int64_t numel) const {
   require(begin >= 0 && numel >= 0 && begin + numel <= this->numel(), "tensor",
           "range outside the tensor; got [{}, {}), expected within {} elements", begin,
           begin + numel, this->numel());
+  require_no_gradient("range");
   Tensor result = detached();
   result.byte_offset_ += begin * size_of(dtype_);
   result.shape_ = Shape{numel};
@@ -72,10 +73,18 @@ Tensor Tensor::range(int64_t begin, int64_t numel) const {
 Tensor Tensor::reinterpret(DType dtype) const {
   require(bytes() % size_of(dtype) == 0, "tensor", "{} bytes are no whole number of {}", bytes(),
           name_of(dtype));
+  require_no_gradient("reinterpret");
   Tensor result = detached();
   result.shape_ = Shape{bytes() / size_of(dtype)};
   result.dtype_ = dtype;
   return result;
+}
+
+void Tensor::require_no_gradient(std::string_view what) const {
+  require(producer_ == nullptr || !context().grad_enabled(), "tensor",
+          "{}() drops the gradient; got a tensor {} with history, expected one without; use "
+          "ops::slice, or detached() where no gradient is wanted",
+          what, shape_.to_string());
 }
 
 Tensor Tensor::detached() const {

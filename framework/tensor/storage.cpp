@@ -1,6 +1,6 @@
-#include "framework/core/storage.h"
+#include "framework/tensor/storage.h"
 
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/dtype.h"
 #include "framework/core/shape.h"
-#include "framework/core/storage.h"
+#include "framework/tensor/storage.h"
 
 namespace zerolab {
 
@@ -40,9 +41,12 @@ class Tensor {
 
   /// The same memory under another shape of equal `numel`.
   Tensor view(const Shape& shape) const;
-  /// `numel` elements from element `begin`, as one dimension; shares memory.
+  /// `numel` elements from element `begin`, as one dimension; shares memory. No gradient flows
+  /// through it: throws where one would be lost, because the tensor has history and its rank
+  /// records gradients.
   Tensor range(int64_t begin, int64_t numel) const;
-  /// The same bytes read as another dtype, as one dimension; throws unless they divide.
+  /// The same bytes read as another dtype, as one dimension; throws unless they divide, and where
+  /// `range` would for a gradient's sake.
   Tensor reinterpret(DType dtype) const;
   /// The same memory without its autograd history.
   Tensor detached() const;
@@ -73,6 +77,9 @@ class Tensor {
   Tensor with_producer(std::shared_ptr<autograd::Node> producer) const;
 
  private:
+  /// Throws where `what` of this tensor would lose a gradient.
+  void require_no_gradient(std::string_view what) const;
+
   std::shared_ptr<Storage> storage_;
   int64_t byte_offset_ = 0;
   Shape shape_;

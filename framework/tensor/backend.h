@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,112 +7,16 @@
 #include <string_view>
 
 #include "framework/core/stream.h"
-#include "framework/core/tensor.h"
 #include "framework/memory/allocator.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 
+struct AttentionCall;
+struct DropoutKey;
+struct LinearCall;
 struct UpdateRule;
-
-/// Names the random numbers of one dropout: the same bits whatever rank computes the sample.
-struct DropoutKey {
-  uint64_t seed = 0;
-  uint64_t op = 0;  ///< which dropout of the model
-  int64_t first_sample =
-      0;  ///< global sample of the tensor's first row; outermost extent = samples
-  double probability = 0.0;  ///< of dropping
-};
-
-/// How a weight matrix lies in memory: [in, out] as in GPT-2's Conv1D, or [out, in] as a tied
-/// embedding.
-enum class WeightLayout : uint8_t { kInOut, kOutIn };
-
-/// One call of a linear kernel, by what its workspace can depend on.
-struct LinearCall {
-  enum class Pass : uint8_t { kForward, kBackwardInput, kBackwardWeight };
-  Pass pass;
-  int64_t rows;  ///< M
-  int64_t in;    ///< K
-  int64_t out;   ///< N
-  WeightLayout layout;
-  bool bias;
-  bool accumulate;
-  DType dtype;      ///< of both factors
-  DType out_dtype;  ///< of the product
-  bool gelu = false;
-  bool pre_activation = false;  ///< written beside the GELU
-
-  /// What the linear kernels below are called with, so that a dry run asks for the workspace of the
-  /// very call that the real run makes.
-  static LinearCall forward(const Tensor& x, WeightLayout layout, const Tensor& bias,
-                            const Tensor& out) {
-    return {Pass::kForward,
-            x.shape().rows(),
-            x.shape().cols(),
-            out.shape().cols(),
-            layout,
-            bias.defined(),
-            false,
-            x.dtype(),
-            out.dtype()};
-  }
-  static LinearCall backward_input(const Tensor& dy, WeightLayout layout, const Tensor& dx,
-                                   bool accumulate) {
-    return {Pass::kBackwardInput,
-            dy.shape().rows(),
-            dx.shape().cols(),
-            dy.shape().cols(),
-            layout,
-            false,
-            accumulate,
-            dy.dtype(),
-            dx.dtype()};
-  }
-  static LinearCall backward_weight(const Tensor& x, const Tensor& dy, WeightLayout layout,
-                                    const Tensor& dweight, bool accumulate) {
-    return {Pass::kBackwardWeight,
-            x.shape().rows(),
-            x.shape().cols(),
-            dy.shape().cols(),
-            layout,
-            false,
-            accumulate,
-            x.dtype(),
-            dweight.dtype()};
-  }
-  bool is_empty() const { return rows * in * out == 0; }
-
-  auto operator<=>(const LinearCall&) const = default;
-};
-
-/// One call of an attention kernel, by what its workspace can depend on.
-struct AttentionCall {
-  enum class Pass : uint8_t { kForward, kBackward };
-  Pass pass;
-  int64_t samples;    ///< B
-  int64_t positions;  ///< T
-  int64_t heads;
-  int64_t head_size;
-  DType dtype;
-  bool accumulate;
-
-  static AttentionCall forward(const Tensor& qkv, int64_t num_heads) {
-    return of(Pass::kForward, qkv, num_heads, false);
-  }
-  static AttentionCall backward(const Tensor& qkv, int64_t num_heads, bool accumulate) {
-    return of(Pass::kBackward, qkv, num_heads, accumulate);
-  }
-  bool is_empty() const { return samples * positions * heads * head_size == 0; }
-
-  auto operator<=>(const AttentionCall&) const = default;
-
- private:
-  static AttentionCall of(Pass pass, const Tensor& qkv, int64_t num_heads, bool accumulate) {
-    const Shape& shape = qkv.shape();
-    return {pass,        shape[0],  shape[1], num_heads, shape[2] / (3 * num_heads),
-            qkv.dtype(), accumulate};
-  }
-};
+enum class WeightLayout : uint8_t;
 
 /// The kernels of one kind of device. Everything that touches device memory is here or in a
 /// communicator.

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "models/weights.h"
+#include "framework/file/tensor_file.h"
 
 namespace zerolab {
 
 /// A safetensors file: one whose header contradicts itself or the file's size is refused before any
 /// of it is used.
-class SafetensorsFile final : public WeightFile {
+class SafetensorsFile final : public TensorFile {
  public:
   struct Record {
     std::string dtype;  ///< as the file calls it: "F32"
