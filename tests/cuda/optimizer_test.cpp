@@ -7,7 +7,6 @@ namespace zerolab {
 namespace {
 
 constexpr int64_t kNumel = 1003;
-constexpr DType kFloat32 = DType::kFloat32;
 
 class CudaOptimizer : public CudaKernels {};
 
@@ -16,7 +15,7 @@ TEST_P(CudaOptimizer, EveryRuleIsPlainsToTheBitHoweverCut) {
     for (const bool cut : {false, true}) {
       SCOPED_TRACE(testing::Message() << Rule::kName << " cut " << cut);
       const Twin gradient = both.normal({kNumel}, dtype, "gradient");
-      const Twin parameter = both.normal({kNumel}, kFloat32, "parameter");
+      const Twin parameter = both.normal({kNumel}, DType::kFloat32, "parameter");
       std::vector<Twin> states;
       for (size_t state = 0; state < kNumStates<Rule>; ++state) {
         states.push_back(both.of(Shape{kNumel}, std::vector<float>(kNumel)));
