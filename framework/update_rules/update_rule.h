@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "framework/update_rules/adamw.h"
+#include "framework/update_rules/lion.h"
 #include "framework/update_rules/sgd.h"
 
 namespace zerolab {
@@ -21,7 +22,7 @@ namespace zerolab {
 /// The operator is a template: a number is a float, or a vector of floats. It only has arithmetic.h
 /// and + - * / (whose results do not depend on the device), each in the written order.
 struct UpdateRule {
-  using Rules = std::variant<AdamW, Sgd, MomentumSgd>;
+  using Rules = std::variant<AdamW, Sgd, MomentumSgd, Lion>;
   Rules rule;
 };
 

@@ -13,8 +13,10 @@
 #include "framework/ops/layer_norm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/mse.h"
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/fake_sink.h"
 #include "tests/framework/gradient_check.h"
+#include "tests/framework/update_states.h"
 
 namespace zerolab {
 namespace {
@@ -255,18 +257,22 @@ TEST_P(Half, LossesAreFp32) {
 
 TEST_P(Half, OptimizersTakeGradientsOf16Bits) {
   const Tensor gradient = rank_.coarse({101}, GetParam(), "gradient");
-  const auto run = [&](DType dtype) {
-    const Tensor g = rank_.converted(gradient, dtype);
-    const Tensor parameter = rank_.normal({101}, DType::kFloat32, "parameter");
-    const Tensor exp_avg = Tensor::zeros(rank_.context, {101}, DType::kFloat32);
-    const Tensor exp_avg_sq = Tensor::zeros(rank_.context, {101}, DType::kFloat32);
-    rank_.backend->adamw(stream(), {.learning_rate = 0.01, .gradient_scale = 0.3}, g, parameter,
-                         exp_avg, exp_avg_sq);
-    rank_.backend->sgd(stream(), {.learning_rate = 0.1, .momentum = 0.9}, g, parameter, exp_avg);
-    return parameter.to_host<float>();
-  };
-  EXPECT_EQ(run(GetParam()), run(DType::kFloat32));
-  EXPECT_NE(run(GetParam()), rank_.normal({101}, DType::kFloat32, "parameter").to_host<float>());
+  for_each_rule([&]<typename Rule>() {
+    SCOPED_TRACE(Rule::kName);
+    const Rule rule({.learning_rate = 0.01, .momentum = 0.9});
+    const auto run = [&](DType dtype) {
+      const Tensor g = rank_.converted(gradient, dtype);
+      const Tensor parameter = rank_.normal({101}, DType::kFloat32, "parameter");
+      const std::vector<Tensor> states = update_states(kNumStates<Rule>, [&](int) {
+        return Tensor::zeros(rank_.context, {101}, DType::kFloat32);
+      });
+      rank_.backend->update(stream(), {rule}, 0.3, g, parameter, states);
+      rank_.backend->update(stream(), {rule}, 0.3, g, parameter, states);
+      return parameter.to_host<float>();
+    };
+    EXPECT_EQ(run(GetParam()), run(DType::kFloat32));
+    EXPECT_NE(run(GetParam()), rank_.normal({101}, DType::kFloat32, "parameter").to_host<float>());
+  });
 }
 
 TEST_P(Half, StatisticsOf16BitGradients) {

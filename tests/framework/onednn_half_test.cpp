@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,7 +11,9 @@
 
 #include "framework/core/exact_sum.h"
 #include "framework/onednn/backend.h"
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/onednn_rank.h"
+#include "tests/framework/update_states.h"
 
 // The 16-bit kernels of the fast CPU backend against its own fp32 ones on the same numbers.
 
@@ -405,21 +408,20 @@ TEST_P(OnednnHalf, Losses) {
 
 TEST_P(OnednnHalf, OptimizerSteps) {
   constexpr int64_t kSize = 70001;
-  compare([&](TypedRank& run) {
-    const Tensor gradient = run.random(Shape{kSize}, 1);
-    const Tensor parameter = run.random(Shape{kSize}, 2, kFloat32);
-    const Tensor exp_avg = run.random(Shape{kSize}, 3, kFloat32);
-    const Tensor exp_avg_sq = run.rank.tensor(Shape{kSize}, std::vector<float>(kSize, 0.5F));
-    const Tensor descended = run.random(Shape{kSize}, 4, kFloat32);
-    const Tensor momentum = run.random(Shape{kSize}, 5, kFloat32);
-    run.backend().adamw(
-        run.stream(),
-        {.learning_rate = 1e-3, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.7}, gradient,
-        parameter, exp_avg, exp_avg_sq);
-    run.backend().sgd(run.stream(), {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01},
-                      gradient, descended, momentum);
-    run.backend().sgd(run.stream(), {.learning_rate = 0.1}, gradient, descended, Tensor());
-    return std::vector<Tensor>{parameter, exp_avg, exp_avg_sq, descended, momentum};
+  for_each_rule([&]<typename Rule>() {
+    SCOPED_TRACE(Rule::kName);
+    const Rule rule({.learning_rate = 1e-2, .momentum = 0.9, .weight_decay = 0.1, .step = 3});
+    compare([&](TypedRank& run) {
+      const Tensor gradient = run.random(Shape{kSize}, 1);
+      const Tensor parameter = run.random(Shape{kSize}, 2, kFloat32);
+      std::vector<Tensor> outputs = update_states(kNumStates<Rule>, [&](int state) {
+        return state == 0 ? run.random(Shape{kSize}, 3, kFloat32)
+                          : run.rank.tensor(Shape{kSize}, std::vector<float>(kSize, 0.5F));
+      });
+      run.backend().update(run.stream(), {rule}, 0.7, gradient, parameter, outputs);
+      outputs.push_back(parameter);
+      return outputs;
+    });
   });
 }
 
@@ -479,8 +481,8 @@ TEST_P(OnednnHalf, BitsDoNotDependOnCuts) {
       backend.reduce_in_order(
           sources, half(), 3.0,
           {part(outputs[4]).raw(), static_cast<size_t>(part(outputs[4]).bytes())});
-      backend.adamw(stream, {.learning_rate = 1e-3, .step = 2}, part(a), part(outputs[5]),
-                    part(outputs[6]), part(outputs[7]));
+      backend.update(stream, {AdamW({.learning_rate = 1e-3, .step = 2})}, 1.0, part(a),
+                     part(outputs[5]), std::array{part(outputs[6]), part(outputs[7])});
     });
     std::vector<std::vector<float>> values;
     for (const Tensor& output : outputs) {

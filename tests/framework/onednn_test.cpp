@@ -12,7 +12,9 @@
 #include "framework/core/error.h"
 #include "framework/core/exact_sum.h"
 #include "framework/plain/backend.h"
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/onednn_rank.h"
+#include "tests/framework/update_states.h"
 
 namespace zerolab {
 namespace {
@@ -348,32 +350,32 @@ TEST_F(Onednn, CrossEntropyOfExtremeLogits) {
 
 TEST_F(Onednn, OptimizerStepsArePlainsToTheBitHoweverTheyAreCut) {
   constexpr int64_t kSize = 100003;
-  for (const bool cut : {false, true}) {
-    compare(
-        [&](Rank& rank) {
-          const Tensor gradient = rank.random(Shape{kSize}, 1);
-          const Tensor parameter = rank.random(Shape{kSize}, 2);
-          const Tensor exp_avg = rank.random(Shape{kSize}, 3);
-          const Tensor exp_avg_sq = rank.tensor(Shape{kSize}, std::vector<float>(kSize, 0.5F));
-          const Tensor descended = rank.random(Shape{kSize}, 4);
-          const Tensor momentum = rank.random(Shape{kSize}, 5);
-          const AdamWArguments adamw = {
-              .learning_rate = 1e-3, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.7};
-          const SgdArguments sgd = {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
-          // Plain is not cut: it is what the cut pieces must equal.
-          for_cuts(kSize, cut && rank.backend->name() == "onednn", [&](int64_t begin, int64_t n) {
-            rank.backend->adamw(rank.stream(), adamw, gradient.range(begin, n),
-                                parameter.range(begin, n), exp_avg.range(begin, n),
-                                exp_avg_sq.range(begin, n));
-            rank.backend->sgd(rank.stream(), sgd, gradient.range(begin, n),
-                              descended.range(begin, n), momentum.range(begin, n));
-          });
-          return Outputs{parameter.to_host<float>(), exp_avg.to_host<float>(),
-                         exp_avg_sq.to_host<float>(), descended.to_host<float>(),
-                         momentum.to_host<float>()};
-        },
-        0.0);
-  }
+  for_each_rule([&]<typename Rule>() {
+    SCOPED_TRACE(Rule::kName);
+    const Rule rule({.learning_rate = 1e-2, .momentum = 0.9, .weight_decay = 0.1, .step = 3});
+    for (const bool cut : {false, true}) {
+      compare(
+          [&](Rank& rank) {
+            const Tensor gradient = rank.random(Shape{kSize}, 1);
+            const Tensor parameter = rank.random(Shape{kSize}, 2);
+            const std::vector<Tensor> states = update_states(kNumStates<Rule>, [&](int state) {
+              return state == 0 ? rank.random(Shape{kSize}, 3)
+                                : rank.tensor(Shape{kSize}, std::vector<float>(kSize, 0.5F));
+            });
+            // Plain is not cut: it is what the cut pieces must equal.
+            for_cuts(kSize, cut && rank.backend->name() == "onednn", [&](int64_t begin, int64_t n) {
+              rank.backend->update(rank.stream(), {rule}, 0.7, gradient.range(begin, n),
+                                   parameter.range(begin, n), ranges_of(states, begin, n));
+            });
+            Outputs outputs = {parameter.to_host<float>()};
+            for (const Tensor& state : states) {
+              outputs.push_back(state.to_host<float>());
+            }
+            return outputs;
+          },
+          0.0);
+    }
+  });
 }
 
 TEST_F(Onednn, SumsArePlainsToTheBitHoweverTheyAreCut) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -11,7 +12,9 @@
 #include "framework/ops/elementwise.h"
 #include "framework/ops/embedding.h"
 #include "framework/tensor/backend.h"
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/test_rank.h"
+#include "tests/framework/update_states.h"
 
 namespace zerolab {
 namespace {
@@ -34,7 +37,7 @@ class Plain : public testing::Test {
 };
 
 TEST_F(Plain, AdamWFollowsItsDefinition) {
-  AdamWArguments arguments{.learning_rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5};
+  UpdateSettings settings{.learning_rate = 0.01, .weight_decay = 0.1};
   const Tensor parameter = vector({1.0F, -2.0F});
   const Tensor exp_avg = vector({0, 0});
   const Tensor exp_avg_sq = vector({0, 0});
@@ -43,9 +46,10 @@ TEST_F(Plain, AdamWFollowsItsDefinition) {
   double v = 0.0;
   for (int step = 1; step <= 5; ++step) {
     const double g = 0.3 * step;
-    arguments.step = step;
-    rank_.backend->adamw(stream(), arguments, vector({static_cast<float>(2 * g), 0.0F}), parameter,
-                         exp_avg, exp_avg_sq);
+    settings.step = step;
+    rank_.backend->update(stream(), {AdamW(settings)}, 0.5,
+                          vector({static_cast<float>(2 * g), 0.0F}), parameter,
+                          std::array{exp_avg, exp_avg_sq});
     p *= 1 - 0.01 * 0.1;
     m = 0.9 * m + 0.1 * g;
     v = 0.999 * v + 0.001 * g * g;
@@ -58,34 +62,39 @@ TEST_F(Plain, AdamWFollowsItsDefinition) {
   EXPECT_NEAR(parameter.to_host<float>()[1], -2.0 * std::pow(0.999, 5), 1e-6);  // decay alone
 }
 
-TEST_F(Plain, AdamWDoesNotDependOnWhereSpansAreCut) {
+TEST_F(Plain, NoUpdateRuleDependsOnWhereSpansAreCut) {
   constexpr int64_t kSize = 1001;
-  const AdamWArguments arguments{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3};
-  const auto run = [&](int64_t cut) {
-    const Tensor gradient = rank_.normal({kSize}, DType::kFloat32, "gradient");
-    const Tensor parameter = rank_.normal({kSize}, DType::kFloat32, "parameter");
-    const Tensor exp_avg = rank_.normal({kSize}, DType::kFloat32, "exp_avg");
-    const Tensor exp_avg_sq = Tensor::zeros(rank_.context, {kSize}, DType::kFloat32);
-    for (int64_t begin = 0; begin < kSize; begin += cut) {
-      const int64_t size = std::min(cut, kSize - begin);
-      rank_.backend->adamw(stream(), arguments, gradient.range(begin, size),
-                           parameter.range(begin, size), exp_avg.range(begin, size),
-                           exp_avg_sq.range(begin, size));
-    }
-    return parameter.to_host<float>();
-  };
-  EXPECT_EQ(run(kSize), run(1));
-  EXPECT_EQ(run(kSize), run(37));
+  for_each_rule([&]<typename Rule>() {
+    SCOPED_TRACE(Rule::kName);
+    const Rule rule({.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1, .step = 3});
+    const auto run = [&](int64_t cut) {
+      const Tensor gradient = rank_.normal({kSize}, DType::kFloat32, "gradient");
+      const Tensor parameter = rank_.normal({kSize}, DType::kFloat32, "parameter");
+      const std::vector<Tensor> states = update_states(kNumStates<Rule>, [&](int state) {
+        return state == 0 ? rank_.normal({kSize}, DType::kFloat32, "state")
+                          : Tensor::zeros(rank_.context, {kSize}, DType::kFloat32);
+      });
+      for (int64_t begin = 0; begin < kSize; begin += cut) {
+        const int64_t size = std::min(cut, kSize - begin);
+        rank_.backend->update(stream(), {rule}, 1.0, gradient.range(begin, size),
+                              parameter.range(begin, size), ranges_of(states, begin, size));
+      }
+      return parameter.to_host<float>();
+    };
+    EXPECT_EQ(run(kSize), run(1));
+    EXPECT_EQ(run(kSize), run(37));
+  });
 }
 
 TEST_F(Plain, SgdWithAndWithoutMomentum) {
   const Tensor parameter = vector({1.0F});
-  rank_.backend->sgd(stream(), {.learning_rate = 0.5, .gradient_scale = 2}, vector({0.25F}),
-                     parameter, Tensor());
+  rank_.backend->update(stream(), {Sgd({.learning_rate = 0.5})}, 2.0, vector({0.25F}), parameter,
+                        {});
   EXPECT_EQ(parameter.to_host<float>()[0], 0.75F);
   const Tensor buffer = vector({1.0F});
-  rank_.backend->sgd(stream(), {.learning_rate = 0.5, .momentum = 0.5, .weight_decay = 1.0},
-                     vector({0.25F}), parameter, buffer);
+  rank_.backend->update(
+      stream(), {MomentumSgd({.learning_rate = 0.5, .momentum = 0.5, .weight_decay = 1.0})}, 1.0,
+      vector({0.25F}), parameter, std::array{buffer});
   EXPECT_EQ(buffer.to_host<float>()[0], 1.5F);
   EXPECT_EQ(parameter.to_host<float>()[0], 0.0F);
 }
