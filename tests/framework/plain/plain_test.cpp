@@ -92,9 +92,9 @@ TEST_F(Plain, SgdWithAndWithoutMomentum) {
                         {});
   EXPECT_EQ(parameter.to_host<float>()[0], 0.75F);
   const Tensor buffer = vector({1.0F});
-  rank_.backend->update(
-      stream(), {MomentumSgd({.learning_rate = 0.5, .momentum = 0.5, .weight_decay = 1.0})}, 1.0,
-      vector({0.25F}), parameter, std::array{buffer});
+  rank_.backend->update(stream(),
+                        {MomentumSgd({.learning_rate = 0.5, .momentum = 0.5, .weight_decay = 1.0})},
+                        1.0, vector({0.25F}), parameter, std::array{buffer});
   EXPECT_EQ(buffer.to_host<float>()[0], 1.5F);
   EXPECT_EQ(parameter.to_host<float>()[0], 0.0F);
 }

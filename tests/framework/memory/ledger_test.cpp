@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "framework/memory/ledger.h"
 
-#include <cmath>
+#include <gtest/gtest.h>
 
 #include "framework/core/error.h"
 #include "tests/framework/test_rank.h"
@@ -85,42 +85,6 @@ TEST(MemoryLedger, FollowsEachChangeWhileAsked) {
   EXPECT_EQ(timeline[0].current[static_cast<int>(Category::kActivations)], 24);
   EXPECT_EQ(timeline[1].current[static_cast<int>(Category::kActivations)], 16);
   EXPECT_LE(timeline[0].time, timeline[1].time);
-}
-
-TEST(Allocator, BlocksAreAlignedAndPoisoned) {
-  TestRank rank({.poison = true});
-  const Tensor a = Tensor::empty(rank.context, {33}, kFloat);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(a.raw()) % 64, 0U);
-  for (const float value : a.to_host<float>()) {
-    EXPECT_TRUE(std::isnan(value));
-  }
-}
-
-TEST(Allocator, BlocksAreFreedInStreamOrder) {
-  TestRank rank({.poison = true, .streams = StreamMode::kLazy});
-  const Tensor out = Tensor::empty(rank.context, {2}, kFloat);
-  {
-    const Tensor temporary = rank.tensor<float>({2}, {1, 2});
-    rank.backend->copy(rank.context.compute(), temporary, out);
-  }
-  EXPECT_EQ(rank.context.ledger().snapshot().total, out.bytes());
-  EXPECT_EQ(out.to_host<float>(), (std::vector<float>{1, 2}));
-}
-
-TEST(Tensor, ViewsShareMemoryAndCheckTheirRange) {
-  TestRank rank;
-  const Tensor a = rank.tensor<float>({2, 3}, {0, 1, 2, 3, 4, 5});
-  EXPECT_EQ(a.range(2, 3).to_host<float>(), (std::vector<float>{2, 3, 4}));
-  EXPECT_TRUE(a.view({6}).same_memory(a));
-  EXPECT_EQ(a.reinterpret(DType::kInt64).shape(), Shape{3});
-  EXPECT_FALSE(a.is_unique() && a.view({3, 2}).is_unique());
-  EXPECT_THROW(a.view({5}), Error);
-  EXPECT_THROW(a.range(4, 3), Error);
-  EXPECT_THROW(a.range(0, 3).reinterpret(DType::kInt64), Error);
-  EXPECT_THROW(a.to_host<double>(), Error);
-  EXPECT_THROW(a.item(), Error);
-  EXPECT_THROW(rank.tensor<float>({4}, {1, 2}), Error);
-  EXPECT_THROW((Shape{1, 2, 3, 4, 5}), Error);
 }
 
 }  // namespace
