@@ -43,7 +43,7 @@ struct Round {
   double blocked_ms = 0;
 };
 
-double median(std::vector<Round> rounds, double Round::*value) {
+double median_of(std::vector<Round> rounds, double Round::*value) {
   const auto middle = rounds.begin() + std::ssize(rounds) / 2;
   std::nth_element(rounds.begin(), middle, rounds.end(),
                    [&](const Round& a, const Round& b) { return a.*value < b.*value; });
@@ -106,10 +106,10 @@ void run_checkpoint_command(const CheckpointCommand& command, Backend& backend) 
   std::filesystem::remove_all(folder);
   rounds.erase(rounds.begin());
 
-  const double dd_s = median(rounds, &Round::dd_s);
-  const double save_s = median(rounds, &Round::save_s);
-  const double copy = median(rounds, &Round::copy_ms);
-  const double blocked = median(rounds, &Round::blocked_ms);
+  const double dd_s = median_of(rounds, &Round::dd_s);
+  const double save_s = median_of(rounds, &Round::save_s);
+  const double copy = median_of(rounds, &Round::copy_ms);
+  const double blocked = median_of(rounds, &Round::blocked_ms);
   const auto gigabytes = static_cast<double>(bytes) / 1e9;
   fmt::print("{:.1f} M parameters with AdamW's state: {:.2f} GB, {} ranks, {} rounds, medians\n",
              static_cast<double>(num_params) / 1e6, gigabytes, command.ranks, command.rounds);

@@ -16,7 +16,7 @@ constexpr int64_t kLargestWorkspace = int64_t{32} << 20;  // what NVIDIA recomme
 constexpr int64_t kCounters = int64_t{64} << 10;          // of algorithms that split little
 constexpr int64_t kSplits = 16;                           // of the inner extent, each in fp32
 
-void check(cublasStatus_t status, std::string_view what) {
+void check_cublas(cublasStatus_t status, std::string_view what) {
   require(status == CUBLAS_STATUS_SUCCESS, "linear", "{} failed; got cuBLASLt's status {} ({})",
           what, static_cast<int>(status), cublasLtGetStatusString(status));
 }
@@ -38,8 +38,8 @@ cudaDataType_t type_of(DType dtype) {
 /// A row-major matrix as the library sees it.
 CublasLayout layout_of(int64_t rows, int64_t cols, DType dtype) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), cols, rows, cols),
-        "describing a matrix");
+  check_cublas(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), cols, rows, cols),
+               "describing a matrix");
   return CublasLayout(layout);
 }
 
@@ -55,15 +55,15 @@ cublasLtEpilogue_t epilogue_of(const LinearCall& call) {
 
 template <typename T>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
-  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
-        "describing a product");
+  check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
+               "describing a product");
 }
 
 template <typename T>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          T value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
-        "preparing a product");
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+               "preparing a product");
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ CublasProduct::CublasProduct(cublasLtHandle_t handle, const LinearCall& call, bo
       break;
   }
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "preparing a product");
+  check_cublas(cublasLtMatmulPreferenceCreate(&made), "preparing a product");
   const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
                         CublasDestroy<&cublasLtMatmulPreferenceDestroy>>
       preference(made);
@@ -150,7 +150,7 @@ int64_t CublasProduct::workspace_bytes(const LinearCall& call) {
 
 CublasDescription CublasProduct::describe(const std::byte* bias, std::byte* pre_activation) const {
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, compute_, CUDA_R_32F), "describing a product");
+  check_cublas(cublasLtMatmulDescCreate(&made, compute_, CUDA_R_32F), "describing a product");
   CublasDescription description(made);
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, transposed_b_ ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, transposed_a_ ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -176,10 +176,10 @@ void CublasProduct::launch(cudaStream_t stream, const std::byte* a, const std::b
   const float alpha = 1.0F;
   const float beta = call_.accumulate ? 1.0F : 0.0F;
   const CublasDescription description = describe(bias, pre_activation);
-  check(cublasLtMatmul(handle_, description.get(), &alpha, b, b_.get(), a, a_.get(), &beta, out,
-                       out_.get(), out, out_.get(), &algorithm_, workspace, workspace_bytes(call_),
-                       stream),
-        "launching a product");
+  check_cublas(cublasLtMatmul(handle_, description.get(), &alpha, b, b_.get(), a, a_.get(), &beta,
+                              out, out_.get(), out, out_.get(), &algorithm_, workspace,
+                              workspace_bytes(call_), stream),
+               "launching a product");
 }
 
 const CublasProduct& CublasProducts::find(const LinearCall& call, bool aligned) {
@@ -197,7 +197,7 @@ const CublasProduct& CublasProducts::find(const LinearCall& call, bool aligned) 
   CublasHandle& handle = handles_[device];
   if (handle == nullptr) {
     cublasLtHandle_t made = nullptr;
-    check(cublasLtCreate(&made), "starting cuBLASLt");
+    check_cublas(cublasLtCreate(&made), "starting cuBLASLt");
     handle.reset(made);
   }
   return products_.try_emplace(key, handle.get(), call, aligned, tf32_).first->second;

@@ -16,7 +16,7 @@ struct Row {
 };
 
 /// The lines of the table that are indented, cut where two blanks follow each other.
-std::vector<Row> rows_of(const std::string& out) {
+std::vector<Row> table_rows_of(const std::string& out) {
   std::vector<Row> rows;
   std::istringstream lines(out);
   for (std::string line; std::getline(lines, line);) {
@@ -47,7 +47,7 @@ TEST(Compare, SetsTheStagesSideBySideAndBalancesTheLedgers) {
   const Ended ended = run.run("compare");
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
-  const std::vector<Row> rows = rows_of(ended.out);
+  const std::vector<Row> rows = table_rows_of(ended.out);
   ASSERT_FALSE(rows.empty());
   const auto titles =
       std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.label == "DDP"; });
@@ -138,7 +138,7 @@ TEST(Compare, SetsPrecisionsSideBySide) {
     EXPECT_LT(runs[half].at("largest_loss_difference"), 0.01);
   }
   EXPECT_EQ(bytes(0, "master_weights"), 0);
-  for (const Row& row : named(rows_of(ended.out), "difference")) {
+  for (const Row& row : named(table_rows_of(ended.out), "difference")) {
     EXPECT_EQ(row.cells, (std::vector<std::string>{"0", "0", "0"}));
   }
 }

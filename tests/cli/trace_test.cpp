@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kRanks = 2;
+constexpr int kTracedRanks = 2;
 
 class TracedRun : public SmallRun {
  public:
@@ -43,7 +43,7 @@ TEST(Trace, SlicesNestUnderEveryStage) {
     for (const char* overlap : {"zero.overlap_comm=false", "zero.overlap_comm=true"}) {
       const TraceFile trace =
           run.trace({stage, overlap, "train.gradient_accumulation_steps=2", "model.dropout=0.1"});
-      for (int rank = 0; rank < kRanks; ++rank) {
+      for (int rank = 0; rank < kTracedRanks; ++rank) {
         EXPECT_EQ(trace.named(rank, kCompute, "forward").size(), 6);
         EXPECT_EQ(trace.named(rank, kCompute, "backward").size(), 6);
         EXPECT_EQ(trace.named(rank, kCompute, "norm").size(), 3);
@@ -57,7 +57,7 @@ TEST(Trace, NamesRanksTracksAndModules) {
   const TraceFile trace = TracedRun().trace({});
   EXPECT_EQ(trace.about.at("run"), "small");
   EXPECT_TRUE(trace.about.at("modelled_link").is_null());
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kTracedRanks; ++rank) {
     EXPECT_EQ(trace.processes.at(rank), "rank " + std::to_string(rank));
     EXPECT_EQ(trace.threads.at(rank),
               (std::vector<std::string>{"steps", "compute", "communication"}));
@@ -91,7 +91,7 @@ TEST(Trace, HasTheBytesOfTheLog) {
                     "zero.schedule=[{step=2, stage=0}, {step=4, stage=1}, {step=5, stage=2}]"}));
   std::map<std::string, int64_t> bytes;
   std::map<std::string, int64_t> calls;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kTracedRanks; ++rank) {
     for (const Slice& slice : trace.track(rank, kCommunication)) {
       if (slice.args.contains("op")) {
         const std::string key = slice.args.at("op").get<std::string>() + " " +
@@ -121,7 +121,7 @@ TEST(Trace, CountersAreTheLogsAtStepEnds) {
   const TracedRun run;
   const TraceFile trace = run.trace(kZero2);
   const std::vector<json> steps = of_event(run.log(), "step");
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kTracedRanks; ++rank) {
     for (int step = 2; step <= 4; ++step) {
       const int64_t end = trace.named(rank, kSteps, "step " + std::to_string(step)).at(0).end;
       for (const auto& [category, bytes] : steps[step - 1].at("memory").at(rank).items()) {
@@ -143,7 +143,7 @@ TEST(Trace, ShowsTheSawToothOfBuckets) {
   const int64_t buckets = of_event(log, "layout").front().at("buckets");
   EXPECT_GT(buckets, 4);
   const json memory = of_event(log, "step")[1].at("memory");
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kTracedRanks; ++rank) {
     int64_t before = 0;
     int64_t falls = 0;
     int64_t highest = 0;
@@ -164,7 +164,7 @@ TEST(Trace, ArrowsLeadFromTheLastGradientToItsReduction) {
     const TraceFile trace = run.trace({"zero.stage=2", "zero.reduce_bucket_size=1024", overlap,
                                        "train.gradient_accumulation_steps=2", "log.trace_steps=2"});
     const int64_t buckets = of_event(run.log(), "layout").front().at("buckets");
-    EXPECT_EQ(trace.starts.size(), kRanks * buckets * 2 * 2);
+    EXPECT_EQ(trace.starts.size(), kTracedRanks * buckets * 2 * 2);
     ASSERT_EQ(trace.ends.size(), trace.starts.size());
     for (const auto& [id, start] : trace.starts) {
       const json& end = trace.ends.at(id);
@@ -209,7 +209,7 @@ TEST(Trace, ShowsOverlapOnASlowLinkAndNoneWithoutIt) {
     const TraceFile trace =
         run.trace(with(slow, {std::string("zero.overlap_comm=") + (overlap ? "true" : "false")}));
     int64_t hidden = 0;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < kTracedRanks; ++rank) {
       std::vector<Slice> exposed;
       for (const Slice& slice : trace.track(rank, kCompute)) {
         if (slice.name.starts_with("exposed ")) {
@@ -245,7 +245,7 @@ TEST(Trace, HoldsTheWindowAndNoMore) {
     }
     const size_t count = names.size();
     const size_t buckets = of_event(run.log(), "layout").front().at("buckets");
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < kTracedRanks; ++rank) {
       EXPECT_EQ(trace.names(rank, kSteps), names);
       EXPECT_EQ(trace.named(rank, kCompute, "forward").size(), count);
       EXPECT_EQ(trace.collectives(rank, "gradient").size(), buckets * count);
@@ -288,7 +288,7 @@ TEST(Trace, IsWrittenWhenTheRunEndsBefore) {
   program->send(SIGINT);
   EXPECT_EQ(program->wait(20.0).status, 0);
   const TraceFile early(run.folder().path("runs/stopped/trace.json"));
-  EXPECT_EQ(early.processes.size(), kRanks);
+  EXPECT_EQ(early.processes.size(), kTracedRanks);
   EXPECT_TRUE(early.counters.empty());
 }
 

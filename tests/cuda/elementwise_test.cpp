@@ -7,7 +7,6 @@
 namespace zerolab {
 namespace {
 
-constexpr DType kFloat32 = DType::kFloat32;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Every case of a conversion: normal, subnormal, ties, overflow, infinities and NaNs.
@@ -32,7 +31,7 @@ TEST(CudaConversion, RoundsAsTheHostDoes) {
   const Twin wide = both.of(shape, numbers);
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     const Twin narrow = both.empty(shape, dtype);
-    const Twin back = both.empty(shape, kFloat32);
+    const Twin back = both.empty(shape, DType::kFloat32);
     both.run([&](Backend& backend, Stream& stream, auto on) {
       backend.copy(stream, on(wide), on(narrow));
       backend.copy(stream, on(narrow), on(back));
@@ -55,7 +54,7 @@ TEST(CudaConversion, RefusesFloat64) {
 
 TEST(CudaFill, WritesEveryDtype) {
   Both both;
-  for (const DType dtype : {kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
                             DType::kBFloat16, DType::kFloat16}) {
     const Twin out = both.empty({103}, dtype);
     both.run([&](Backend& backend, Stream& stream, auto on) {
@@ -67,11 +66,11 @@ TEST(CudaFill, WritesEveryDtype) {
 }
 
 TEST_P(CudaKernels, AccumulatesAnyTwoDtypes) {
-  for (const DType from : {kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (const DType from : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const Twin source = both.normal({1000}, from, "source");
     const Twin out = both.normal({1000}, dtype, "out");
     both.run([&](Backend& backend, Stream& stream, auto on) {
-      for_cuts(1000, from != kFloat32, [&](int64_t begin, int64_t numel) {
+      for_cuts(1000, from != DType::kFloat32, [&](int64_t begin, int64_t numel) {
         backend.accumulate(stream, on(source.range(begin, numel)), on(out.range(begin, numel)));
       });
     });

@@ -11,8 +11,8 @@
 namespace zerolab {
 namespace {
 
-constexpr double kRelative = 1e-5;
-constexpr double kAbsolute = 1e-4;  // of sums of some hundred terms around 1
+constexpr double kLinearRelative = 1e-5;
+constexpr double kLinearAbsolute = 1e-4;  // of sums of some hundred terms around 1
 
 struct Sizes {
   int64_t rows, in, out;
@@ -56,7 +56,7 @@ TEST_P(CudaLinearKernels, ForwardIsPlains) {
     both.run([&](Backend& backend, Stream& stream, auto on) {
       backend.linear_forward(stream, on(x), on(weight), c.layout, on(bias), on(out));
     });
-    both.expect_close(out, kRelative, kAbsolute);
+    both.expect_close(out, kLinearRelative, kLinearAbsolute);
   });
 }
 
@@ -75,11 +75,11 @@ TEST_P(CudaLinearKernels, GeluForwardIsPlains) {
       backend.linear_gelu_forward(stream, on(x), on(weight), c.layout, on(bias), Tensor(),
                                   on(alone));
     });
-    both.expect_close(pre_activation, kRelative, kAbsolute);
+    both.expect_close(pre_activation, kLinearRelative, kLinearAbsolute);
     // The GELU of a number that plain rounds first, to 8 or 11 bits.
     const double rounded = dtype == DType::kFloat32 ? 0.0 : 0x1p-6;
-    both.expect_close(out, kRelative + rounded, kAbsolute + rounded);
-    both.expect_close(alone, kRelative + rounded, kAbsolute + rounded);
+    both.expect_close(out, kLinearRelative + rounded, kLinearAbsolute + rounded);
+    both.expect_close(alone, kLinearRelative + rounded, kLinearAbsolute + rounded);
   });
 }
 
@@ -111,7 +111,7 @@ TEST_P(CudaLinearKernels, BackwardInputIsPlains) {
     both.run([&](Backend& backend, Stream& stream, auto on) {
       backend.linear_backward_input(stream, on(dy), on(weight), c.layout, on(dx), c.flag);
     });
-    both.expect_close(dx, kRelative, kAbsolute);
+    both.expect_close(dx, kLinearRelative, kLinearAbsolute);
   });
 }
 
@@ -124,7 +124,7 @@ TEST_P(CudaLinearKernels, BackwardWeightIsPlains) {
       both.run([&](Backend& backend, Stream& stream, auto on) {
         backend.linear_backward_weight(stream, on(x), on(dy), c.layout, on(dweight), c.flag);
       });
-      both.expect_close(dweight, kRelative, kAbsolute);
+      both.expect_close(dweight, kLinearRelative, kLinearAbsolute);
     });
   }
 }
@@ -140,7 +140,7 @@ TEST_P(CudaLinearKernels, MatricesMayBeginAtAnyElement) {
   both.run([&](Backend& backend, Stream& stream, auto on) {
     backend.linear_forward(stream, on(x), on(weight), WeightLayout::kInOut, on(bias), on(out));
   });
-  both.expect_close(out, kRelative, kAbsolute);
+  both.expect_close(out, kLinearRelative, kLinearAbsolute);
 }
 
 TEST_P(CudaLinearKernels, SumsOverNothingAreZeroOrTheBias) {
@@ -226,7 +226,7 @@ TEST_P(CudaLinearKernels, SumRowsIsPlains) {
     for (const int64_t cols : {1, 13, 300}) {
       for (const DType gradient : {dtype, DType::kFloat32}) {
         SCOPED_TRACE(fmt::format("{} rows, {} cols", rows, cols));
-        const double absolute = kAbsolute + 1e-7 * static_cast<double>(rows);  // plain's too
+        const double absolute = kLinearAbsolute + 1e-7 * static_cast<double>(rows);  // plain's too
         const Twin x = both.normal(Shape{rows, cols}, dtype, "x");
         const Twin sums = both.empty(Shape{cols}, gradient);
         const Twin more = both.normal(Shape{cols}, gradient, "more");
@@ -234,8 +234,8 @@ TEST_P(CudaLinearKernels, SumRowsIsPlains) {
           backend.sum_rows(stream, on(x), on(sums), false);
           backend.sum_rows(stream, on(x), on(more), true);
         });
-        both.expect_close(sums, kRelative, absolute);
-        both.expect_close(more, kRelative, absolute);
+        both.expect_close(sums, kLinearRelative, absolute);
+        both.expect_close(more, kLinearRelative, absolute);
       }
     }
   }

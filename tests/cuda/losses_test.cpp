@@ -4,8 +4,6 @@
 namespace zerolab {
 namespace {
 
-constexpr DType kFloat32 = DType::kFloat32;
-
 class CudaLosses : public CudaKernels {};
 
 TEST_P(CudaLosses, CrossEntropyIsPlains) {
@@ -16,8 +14,8 @@ TEST_P(CudaLosses, CrossEntropyIsPlains) {
       chosen[i] = static_cast<int32_t>(i * 7 % cols);
     }
     const Twin targets = both.of(Shape{rows}, chosen);
-    const Twin log_sum_exp = both.empty({rows}, kFloat32);
-    const Twin loss = both.empty({1}, kFloat32);
+    const Twin log_sum_exp = both.empty({rows}, DType::kFloat32);
+    const Twin loss = both.empty({1}, DType::kFloat32);
     const Twin dloss = both.of(Shape{1}, std::vector<float>{1.5F});
     both.run([&](Backend& backend, Stream& stream, auto on) {
       backend.cross_entropy_forward(stream, on(logits), on(targets), on(log_sum_exp), on(loss));
@@ -32,9 +30,9 @@ TEST_P(CudaLosses, CrossEntropyIsPlains) {
 TEST_P(CudaLosses, ARowsLogSumExpDoesNotDependOnWhereItLies) {
   const Twin logits = both.normal({3, 77}, dtype, "logits");
   const Twin targets = both.of(Shape{3}, std::vector<int32_t>{0, 1, 2});
-  const Twin whole = both.empty({3}, kFloat32);
-  const Twin alone = both.empty({3}, kFloat32);
-  const Twin loss = both.empty({1}, kFloat32);
+  const Twin whole = both.empty({3}, DType::kFloat32);
+  const Twin alone = both.empty({3}, DType::kFloat32);
+  const Twin loss = both.empty({1}, DType::kFloat32);
   CudaRank& rank = both.cuda;
   rank.backend->cross_entropy_forward(rank.stream, logits.cuda, targets.cuda, whole.cuda,
                                       loss.cuda);
@@ -49,7 +47,7 @@ TEST_P(CudaLosses, ARowsLogSumExpDoesNotDependOnWhereItLies) {
 TEST_P(CudaLosses, MseIsPlains) {
   const Twin prediction = both.normal({2, 701}, dtype, "prediction");
   const Twin target = both.normal({2, 701}, dtype, "target");
-  const Twin loss = both.empty({1}, kFloat32);
+  const Twin loss = both.empty({1}, DType::kFloat32);
   const Twin dloss = both.of(Shape{1}, std::vector<float>{3.0F});
   const Twin written = both.empty({2, 701}, dtype);
   const Twin added = both.normal({2, 701}, dtype, "added");
@@ -67,10 +65,10 @@ INSTANTIATE_TEST_SUITE_P(Losses, CudaLosses, all_cases(), name_of_case);
 
 TEST(CudaLossFault, ATargetOutsideComesOutOfTheNextWait) {
   Both both;
-  const Twin logits = both.normal({2, 5}, kFloat32, "logits");
+  const Twin logits = both.normal({2, 5}, DType::kFloat32, "logits");
   const Twin targets = both.of(Shape{2}, std::vector<int32_t>{4, -1});
-  const Twin log_sum_exp = both.empty({2}, kFloat32);
-  const Twin loss = both.empty({1}, kFloat32);
+  const Twin log_sum_exp = both.empty({2}, DType::kFloat32);
+  const Twin loss = both.empty({1}, DType::kFloat32);
   both.cuda.backend->cross_entropy_forward(both.cuda.stream, logits.cuda, targets.cuda,
                                            log_sum_exp.cuda, loss.cuda);
   try {

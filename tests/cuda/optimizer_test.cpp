@@ -5,14 +5,13 @@ namespace zerolab {
 namespace {
 
 constexpr int64_t kNumel = 1003;
-constexpr DType kFloat32 = DType::kFloat32;
 
 class CudaOptimizer : public CudaKernels {};
 
 TEST_P(CudaOptimizer, AdamWIsPlainsToTheBitHoweverCut) {
   for (const bool cut : {false, true}) {
     const Twin gradient = both.normal({kNumel}, dtype, "gradient");
-    const Twin parameter = both.normal({kNumel}, kFloat32, "parameter");
+    const Twin parameter = both.normal({kNumel}, DType::kFloat32, "parameter");
     const Twin exp_avg = both.of(Shape{kNumel}, std::vector<float>(kNumel));
     const Twin exp_avg_sq = both.of(Shape{kNumel}, std::vector<float>(kNumel));
     for (int64_t step = 1; step <= 3; ++step) {
@@ -35,8 +34,8 @@ TEST_P(CudaOptimizer, AdamWIsPlainsToTheBitHoweverCut) {
 TEST_P(CudaOptimizer, SgdIsPlainsToTheBitHoweverCut) {
   for (const bool with_momentum : {false, true}) {
     const Twin gradient = both.normal({kNumel}, dtype, "gradient");
-    const Twin parameter = both.normal({kNumel}, kFloat32, "parameter");
-    const Twin momentum = both.normal({kNumel}, kFloat32, "momentum");
+    const Twin parameter = both.normal({kNumel}, DType::kFloat32, "parameter");
+    const Twin momentum = both.normal({kNumel}, DType::kFloat32, "momentum");
     const SgdArguments arguments{.learning_rate = 0.1,
                                  .momentum = with_momentum ? 0.9 : 0.0,
                                  .weight_decay = 0.01,

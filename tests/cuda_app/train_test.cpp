@@ -11,7 +11,7 @@
 #include "framework/core/error.h"
 #include "tests/data/test_files.h"
 #include "tests/train_gpt/config/configs.h"
-#include "tests/train_gpt/metrics/trace.h"
+#include "tests/train_gpt/metrics/trace_file.h"
 
 namespace zerolab::app {
 namespace {

@@ -12,12 +12,12 @@ namespace {
 using cuda::launch;
 
 __global__ void nothing() {}
-__global__ void throwing() { throw std::runtime_error("illegal"); }
+__global__ void throws_at_once() { throw std::runtime_error("illegal"); }
 
 TEST(CudaSimDevice, AFailedKernelBreaksTheDeviceDown) {
   reset(1);
   DeviceStream stream;
-  launch(throwing, 1, 1, 0, stream.handle());  // the launch itself is fine
+  launch(throws_at_once, 1, 1, 0, stream.handle());  // the launch itself is fine
   EXPECT_THROW(
       {
         try {

@@ -12,14 +12,14 @@ namespace {
 
 using cuda::launch;
 
-constexpr int kSeeds = 50;
+constexpr int kStreamSeeds = 50;
 
 __global__ void set_to(int* x, int value) { *x = value; }
 __global__ void times_ten_plus(int* x, int digit) { *x = *x * 10 + digit; }
 __global__ void copy_one(const int* x, int* out) { *out = *x; }
 
 TEST(CudaSimStreams, AStreamKeepsItsOrder) {
-  for (int seed = 0; seed < kSeeds; ++seed) {
+  for (int seed = 0; seed < kStreamSeeds; ++seed) {
     reset(seed);
     DeviceStream stream, other;
     const DeviceArray<int> x({0}), y({0});
@@ -38,7 +38,7 @@ TEST(CudaSimStreams, AStreamKeepsItsOrder) {
 /// that: with the events that order all three, or without one of them.
 std::set<int> values_read(bool wait_before_reading, bool wait_before_writing) {
   std::set<int> found;
-  for (int seed = 0; seed < kSeeds; ++seed) {
+  for (int seed = 0; seed < kStreamSeeds; ++seed) {
     reset(seed);
     DeviceStream producer, consumer;
     const DeviceArray<int> x({0}), out({0});
@@ -70,7 +70,7 @@ TEST(CudaSimStreams, FindsAMissingEvent) {
 
 TEST(CudaSimStreams, FindsAMissingSynchronisation) {
   std::set<int> found;
-  for (int seed = 0; seed < kSeeds; ++seed) {
+  for (int seed = 0; seed < kStreamSeeds; ++seed) {
     reset(seed);
     const DeviceArray<int> x({0});
     DeviceStream stream;  // done before x is freed

@@ -23,7 +23,7 @@ Words sum_of(const std::vector<double>& values) {
   return words;
 }
 
-double rounded(Words words) { return round_exact_sum(words); }
+double rounded_sum(Words words) { return round_exact_sum(words); }
 
 /// Non-negative numbers with exponents from -`range` to `range`.
 std::vector<double> scattered(int count, int range) {
@@ -37,37 +37,37 @@ std::vector<double> scattered(int count, int range) {
 }
 
 TEST(ExactSum, KnownValues) {
-  EXPECT_EQ(rounded(sum_of({})), 0.0);
-  EXPECT_EQ(rounded(sum_of({0.0})), 0.0);
-  EXPECT_EQ(rounded(sum_of({1.5})), 1.5);
-  EXPECT_EQ(rounded(sum_of({0.1, 0.2})), 0.1 + 0.2);
-  EXPECT_EQ(rounded(sum_of(std::vector<double>(1000, 0.125))), 125.0);
+  EXPECT_EQ(rounded_sum(sum_of({})), 0.0);
+  EXPECT_EQ(rounded_sum(sum_of({0.0})), 0.0);
+  EXPECT_EQ(rounded_sum(sum_of({1.5})), 1.5);
+  EXPECT_EQ(rounded_sum(sum_of({0.1, 0.2})), 0.1 + 0.2);
+  EXPECT_EQ(rounded_sum(sum_of(std::vector<double>(1000, 0.125))), 125.0);
 }
 
 TEST(ExactSum, EveryExponentComesBack) {
   for (int exponent = -1022; exponent <= 1023; ++exponent) {
     const double value = std::ldexp(1.0 + 0x1p-52, exponent);
-    EXPECT_EQ(rounded(sum_of({value})), value) << exponent;
+    EXPECT_EQ(rounded_sum(sum_of({value})), value) << exponent;
   }
-  EXPECT_EQ(rounded(sum_of({DBL_MAX})), DBL_MAX);
-  EXPECT_EQ(rounded(sum_of({DBL_MAX, DBL_MAX})), INFINITY);
+  EXPECT_EQ(rounded_sum(sum_of({DBL_MAX})), DBL_MAX);
+  EXPECT_EQ(rounded_sum(sum_of({DBL_MAX, DBL_MAX})), INFINITY);
 }
 
 TEST(ExactSum, LosesNothingBesideLargeNumbers) {
   // Ordinary addition would drop every one of the small ones.
   std::vector<double> values(4096, 0x1p-40);
   values.push_back(0x1p20);
-  EXPECT_EQ(rounded(sum_of(values)), 0x1p20 + 0x1p-28);
+  EXPECT_EQ(rounded_sum(sum_of(values)), 0x1p20 + 0x1p-28);
   // Just above the middle between two doubles: only the last, tiny bit says to round up.
-  EXPECT_EQ(rounded(sum_of({1.0, 0x1p-53})), 1.0);
-  EXPECT_EQ(rounded(sum_of({1.0, 0x1p-53, 0x1p-900})), 1.0 + 0x1p-52);
+  EXPECT_EQ(rounded_sum(sum_of({1.0, 0x1p-53})), 1.0);
+  EXPECT_EQ(rounded_sum(sum_of({1.0, 0x1p-53, 0x1p-900})), 1.0 + 0x1p-52);
 }
 
 TEST(ExactSum, OrderAndGroupingDoNotMatter) {
   std::vector<double> values = scattered(1000, 900);
-  const double expected = rounded(sum_of(values));
+  const double expected = rounded_sum(sum_of(values));
   std::reverse(values.begin(), values.end());
-  EXPECT_EQ(rounded(sum_of(values)), expected);
+  EXPECT_EQ(rounded_sum(sum_of(values)), expected);
   std::sort(values.begin(), values.end());
   Words merged = {};
   for (int part = 0; part < 7; ++part) {  // as seven ranks would
@@ -79,7 +79,7 @@ TEST(ExactSum, OrderAndGroupingDoNotMatter) {
       merged[w] += words[w];
     }
   }
-  EXPECT_EQ(rounded(merged), expected);
+  EXPECT_EQ(rounded_sum(merged), expected);
 }
 
 TEST(ExactSum, AgreesWithLongDouble) {
@@ -88,7 +88,7 @@ TEST(ExactSum, AgreesWithLongDouble) {
   for (const double value : values) {
     sum += value;
   }
-  EXPECT_EQ(rounded(sum_of(values)), static_cast<double>(sum));
+  EXPECT_EQ(rounded_sum(sum_of(values)), static_cast<double>(sum));
 }
 
 }  // namespace

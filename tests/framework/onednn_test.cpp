@@ -17,12 +17,12 @@
 namespace zerolab {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kOddSizes[] = {1, 3, 17, 65, 127, 257};
 
 using Outputs = std::vector<std::vector<float>>;
 /// Runs a kernel on a rank and gives back all that it wrote.
-using Kernel = std::function<Outputs(Rank&)>;
+using PlainKernel = std::function<Outputs(Rank&)>;
 
 class Onednn : public ::testing::Test {
  protected:
@@ -32,14 +32,14 @@ class Onednn : public ::testing::Test {
     }
   }
 
-  static Outputs run(const Kernel& kernel, int threads) {
+  static Outputs run(const PlainKernel& kernel, int threads) {
     Rank rank(make_onednn_backend(), threads);
     return kernel(rank);
   }
 
   /// Within tolerance * (largest of the output) of plain, and the same bits with one thread as with
   /// two.
-  static void compare(const Kernel& kernel, double tolerance, bool same_bits = true) {
+  static void compare(const PlainKernel& kernel, double tolerance, bool same_bits = true) {
     Rank plain(make_plain_backend(), 1);
     const Outputs expected = kernel(plain);
     const Outputs got = run(kernel, 2);
@@ -167,8 +167,8 @@ TEST_F(Onednn, AddRepeatsTheSecondOperand) {
 TEST_F(Onednn, GeluOfExtremeNumbers) {
   compare(
       [&](Rank& rank) {
-        const Tensor x =
-            rank.tensor(Shape{8}, {0.0F, -0.0F, -100.0F, 100.0F, -5.5F, 1e-30F, 3e38F, kInfinity});
+        const Tensor x = rank.tensor(
+            Shape{8}, {0.0F, -0.0F, -100.0F, 100.0F, -5.5F, 1e-30F, 3e38F, kFloatInfinity});
         const Tensor out = Tensor::empty_like(x);
         rank.backend->gelu_forward(rank.stream(), x, out);
         return Outputs{out.range(0, 6).to_host<float>(), out.range(6, 2).to_host<float>()};
@@ -330,9 +330,10 @@ TEST_F(Onednn, LossesAgreeWithPlain) {
 TEST_F(Onednn, CrossEntropyOfExtremeLogits) {
   compare(
       [&](Rank& rank) {
-        const Tensor logits = rank.tensor(Shape{3, 4}, {1e4F, -1e4F, 0.0F, 9e3F,             //
-                                                        -kInfinity, 1.0F, 2.0F, -kInfinity,  //
-                                                        -1e4F, -1e4F, -1e4F, -1e4F});
+        const Tensor logits =
+            rank.tensor(Shape{3, 4}, {1e4F, -1e4F, 0.0F, 9e3F,                       //
+                                      -kFloatInfinity, 1.0F, 2.0F, -kFloatInfinity,  //
+                                      -1e4F, -1e4F, -1e4F, -1e4F});
         const Tensor targets = rank.indices({0, 2, 3});
         const Tensor log_sum_exp = rank.random(Shape{3}, 1);
         const Tensor loss = rank.random(Shape{1}, 2);
@@ -439,9 +440,9 @@ TEST_F(Onednn, GradientStatisticsArePlainsToTheBit) {
         Rank rank(std::move(backend), threads);
         const Tensor gradient = rank.random(Shape{kSize}, 1);
         if (!finite) {
-          gradient.data<float>()[150001] = kInfinity;
+          gradient.data<float>()[150001] = kFloatInfinity;
           gradient.data<float>()[90005] = std::nanf("");
-          gradient.data<float>()[90006] = kInfinity;
+          gradient.data<float>()[90006] = kFloatInfinity;
         }
         return statistics_of(rank, gradient, block, cuts);
       };

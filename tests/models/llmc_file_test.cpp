@@ -14,11 +14,11 @@
 namespace zerolab {
 namespace {
 
-const std::string kReference = SOURCE_FOLDER "/tests/spine/reference/data/gpt2/tied/model.bin";
+const std::string kLlmcFile = SOURCE_FOLDER "/tests/spine/reference/data/gpt2/tied/model.bin";
 constexpr size_t kHeaderBytes = 1024;
 
 std::string reference() {
-  std::ifstream file(kReference, std::ios::binary);
+  std::ifstream file(kLlmcFile, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -72,7 +72,7 @@ TEST(LlmcFile, ReadsBf16ExactlyAndInRanges) {
     half.append(reinterpret_cast<const char*>(&rounded), sizeof(rounded));
   }
   const data::TempDir folder;
-  LlmcFile expected(kReference);
+  LlmcFile expected(kLlmcFile);
   LlmcFile got(folder.write("half.bin", half));
   EXPECT_EQ(got.n_head(), 2);
   EXPECT_EQ(got.shape_of("wte.weight"), (std::vector<int64_t>{53, 16}));
@@ -91,7 +91,7 @@ TEST(LlmcFile, ReadsBf16ExactlyAndInRanges) {
 
 TEST(LlmcFile, IsToldByItsContent) {
   const data::TempDir folder;
-  EXPECT_TRUE(LlmcFile::recognises(kReference));
+  EXPECT_TRUE(LlmcFile::recognises(kLlmcFile));
   EXPECT_FALSE(LlmcFile::recognises(folder.path("missing")));
   EXPECT_FALSE(LlmcFile::recognises(folder.path("")));
   EXPECT_FALSE(LlmcFile::recognises(folder.write("short", "abc")));

@@ -12,7 +12,7 @@
 namespace zerolab::test {
 namespace {
 
-struct Case {
+struct HalfCase {
   DType dtype;  ///< of the parameters
   int world_size;
   int micro_batches;
@@ -22,14 +22,14 @@ struct Case {
   std::unique_ptr<Backend> backend() const { return fast ? fast_backend() : make_plain_backend(); }
 };
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+std::string name_of_half_case(const testing::TestParamInfo<HalfCase>& info) {
   return fmt::format("{}_N{}_k{}_{}_{}", name_of(info.param.dtype), info.param.world_size,
                      info.param.micro_batches,
                      info.param.communication ? name_of(*info.param.communication) : "auto",
                      info.param.fast ? "fast" : "plain");
 }
 
-RunSetup setup_of(const Case& c) {
+RunSetup setup_of(const HalfCase& c) {
   RunSetup setup;
   setup.world_size = c.world_size;
   setup.engine.gradient_accumulation_steps = c.micro_batches;
@@ -43,7 +43,7 @@ RunSetup setup_of(const Case& c) {
   return setup;
 }
 
-class MixedPrecision : public testing::TestWithParam<Case> {};
+class MixedPrecision : public testing::TestWithParam<HalfCase> {};
 
 /// Equal bits under every stage hold in every precision: each sum over ranks is made in fp32 and
 /// rounded once.
@@ -87,7 +87,7 @@ TEST_P(MixedPrecision, StageSwitchesKeepTheBits) {
 
 TEST_P(MixedPrecision, LossesFollowFp32) {
   const std::unique_ptr<Backend> backend = GetParam().backend();
-  Case wide = GetParam();
+  HalfCase wide = GetParam();
   wide.dtype = DType::kFloat32;
   wide.communication = {};
   const Outcome expected = run(*backend, tiny_gpt(true), setup_of(wide));
@@ -102,19 +102,23 @@ TEST_P(MixedPrecision, LossesFollowFp32) {
 }
 
 constexpr std::optional<DType> kAuto = std::nullopt;
-INSTANTIATE_TEST_SUITE_P(
-    Matrix, MixedPrecision,
-    testing::Values(
-        Case{DType::kBFloat16, 1, 1, kAuto}, Case{DType::kBFloat16, 3, 1, kAuto},
-        Case{DType::kBFloat16, 4, 3, kAuto}, Case{DType::kBFloat16, 2, 1, DType::kFloat32},
-        Case{DType::kBFloat16, 3, 3, DType::kFloat32}, Case{DType::kFloat16, 3, 1, kAuto},
-        Case{DType::kFloat16, 4, 3, kAuto}, Case{DType::kFloat16, 2, 1, DType::kBFloat16},
-        Case{DType::kFloat32, 3, 1, DType::kBFloat16}, Case{DType::kFloat32, 2, 3, DType::kFloat16},
-        Case{DType::kBFloat16, 3, 1, kAuto, true},
-        Case{DType::kBFloat16, 4, 3, DType::kFloat32, true},
-        Case{DType::kFloat16, 4, 1, kAuto, true}, Case{DType::kFloat16, 2, 3, kAuto, true},
-        Case{DType::kFloat32, 3, 3, DType::kBFloat16, true}),
-    name_of_case);
+INSTANTIATE_TEST_SUITE_P(Matrix, MixedPrecision,
+                         testing::Values(HalfCase{DType::kBFloat16, 1, 1, kAuto},
+                                         HalfCase{DType::kBFloat16, 3, 1, kAuto},
+                                         HalfCase{DType::kBFloat16, 4, 3, kAuto},
+                                         HalfCase{DType::kBFloat16, 2, 1, DType::kFloat32},
+                                         HalfCase{DType::kBFloat16, 3, 3, DType::kFloat32},
+                                         HalfCase{DType::kFloat16, 3, 1, kAuto},
+                                         HalfCase{DType::kFloat16, 4, 3, kAuto},
+                                         HalfCase{DType::kFloat16, 2, 1, DType::kBFloat16},
+                                         HalfCase{DType::kFloat32, 3, 1, DType::kBFloat16},
+                                         HalfCase{DType::kFloat32, 2, 3, DType::kFloat16},
+                                         HalfCase{DType::kBFloat16, 3, 1, kAuto, true},
+                                         HalfCase{DType::kBFloat16, 4, 3, DType::kFloat32, true},
+                                         HalfCase{DType::kFloat16, 4, 1, kAuto, true},
+                                         HalfCase{DType::kFloat16, 2, 3, kAuto, true},
+                                         HalfCase{DType::kFloat32, 3, 3, DType::kBFloat16, true}),
+                         name_of_half_case);
 
 /// A master weight keeps what a 16-bit parameter would lose: 2^-10 a step added to 1 moves nothing
 /// in bf16, whose next number is 1 + 2^-7, but the master weights add up.

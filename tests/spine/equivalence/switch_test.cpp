@@ -21,18 +21,18 @@ RunSetup switching(RunSetup setup, const std::vector<int>& stages) {
   return setup;
 }
 
-struct Case {
+struct SwitchCase {
   int world_size;
   int micro_batches;
   zero::LayoutKind layout;
 };
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
+std::string name_of_switch_case(const testing::TestParamInfo<SwitchCase>& info) {
   return fmt::format("N{}_k{}_{}", info.param.world_size, info.param.micro_batches,
                      info.param.layout == zero::LayoutKind::kBucketed ? "bucketed" : "contiguous");
 }
 
-class StageSwitch : public testing::TestWithParam<Case> {};
+class StageSwitch : public testing::TestWithParam<SwitchCase> {};
 
 /// Design §5: a run DDP → 1 → 2 → 1 → DDP has the bits of one that never switched.
 TEST_P(StageSwitch, GoesOnWithTheSameBits) {
@@ -65,12 +65,12 @@ TEST_P(StageSwitch, GoesOnWithTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, StageSwitch,
-                         testing::Values(Case{1, 1, zero::LayoutKind::kBucketed},
-                                         Case{2, 1, zero::LayoutKind::kContiguous},
-                                         Case{3, 3, zero::LayoutKind::kBucketed},
-                                         Case{4, 1, zero::LayoutKind::kBucketed},
-                                         Case{7, 3, zero::LayoutKind::kContiguous}),
-                         name_of);
+                         testing::Values(SwitchCase{1, 1, zero::LayoutKind::kBucketed},
+                                         SwitchCase{2, 1, zero::LayoutKind::kContiguous},
+                                         SwitchCase{3, 3, zero::LayoutKind::kBucketed},
+                                         SwitchCase{4, 1, zero::LayoutKind::kBucketed},
+                                         SwitchCase{7, 3, zero::LayoutKind::kContiguous}),
+                         name_of_switch_case);
 
 TEST(StageSwitch, WithPoisonAndLazyStreams) {
   const std::unique_ptr<Backend> backend = make_plain_backend();

@@ -35,14 +35,14 @@ int64_t largest_buckets(const zero::Layout& layout, const zero::EngineOptions& o
   return (ordinary[0] + ordinary[1] + own) * size_of(options.communication_type());
 }
 
-struct Case {
+struct BucketCase {
   bool tied;
   bool overlap;
   bool packed;
   int64_t bucket;
 };
 
-class BucketLedger : public testing::TestWithParam<Case> {};
+class BucketLedger : public testing::TestWithParam<BucketCase> {};
 
 TEST_P(BucketLedger, PeakIsWithinTheLimitAndThePredictedToTheByte) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
@@ -75,8 +75,8 @@ TEST_P(BucketLedger, PeakIsWithinTheLimitAndThePredictedToTheByte) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
+std::vector<BucketCase> bucket_cases() {
+  std::vector<BucketCase> cases;
   for (const bool tied : {true, false}) {
     for (const bool overlap : {true, false}) {
       for (const bool packed : {true, false}) {
@@ -89,13 +89,14 @@ std::vector<Case> cases() {
   return cases;
 }
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+std::string name_of_bucket_case(const testing::TestParamInfo<BucketCase>& info) {
   return fmt::format("{}_{}_{}_bucket{}", info.param.tied ? "tied" : "untied",
                      info.param.overlap ? "overlap" : "plain",
                      info.param.packed ? "packed" : "written", info.param.bucket);
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, BucketLedger, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Matrix, BucketLedger, testing::ValuesIn(bucket_cases()),
+                         name_of_bucket_case);
 
 TEST(BucketLedger, BucketsThatAreViewsCostNothing) {
   const std::unique_ptr<Backend> backend = make_plain_backend();

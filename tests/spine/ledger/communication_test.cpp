@@ -67,12 +67,12 @@ int64_t legs_of(const zero::EngineOptions& options) {
   }
 }
 
-struct Case {
+struct CommunicationCase {
   int stage;
   int world_size;
 };
 
-class CommunicationBytes : public testing::TestWithParam<Case> {};
+class CommunicationBytes : public testing::TestWithParam<CommunicationCase> {};
 
 TEST_P(CommunicationBytes, CountedIsPredictedAndTheFormulaPlusPadding) {
   for (const int k : {1, 2, 3}) {
@@ -112,15 +112,16 @@ TEST_P(CommunicationBytes, CountedIsPredictedAndTheFormulaPlusPadding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, CommunicationBytes,
-                         testing::Values(Case{0, 1}, Case{1, 1}, Case{2, 1}, Case{0, 2}, Case{1, 2},
-                                         Case{2, 2}, Case{0, 3}, Case{1, 3}, Case{2, 3}, Case{0, 4},
-                                         Case{1, 4}, Case{2, 4}, Case{0, 7}, Case{1, 7},
-                                         Case{2, 7}),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return fmt::format("stage{}_N{}", info.param.stage,
-                                              info.param.world_size);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Stages, CommunicationBytes,
+    testing::Values(CommunicationCase{0, 1}, CommunicationCase{1, 1}, CommunicationCase{2, 1},
+                    CommunicationCase{0, 2}, CommunicationCase{1, 2}, CommunicationCase{2, 2},
+                    CommunicationCase{0, 3}, CommunicationCase{1, 3}, CommunicationCase{2, 3},
+                    CommunicationCase{0, 4}, CommunicationCase{1, 4}, CommunicationCase{2, 4},
+                    CommunicationCase{0, 7}, CommunicationCase{1, 7}, CommunicationCase{2, 7}),
+    [](const testing::TestParamInfo<CommunicationCase>& info) {
+      return fmt::format("stage{}_N{}", info.param.stage, info.param.world_size);
+    });
 
 /// Without padding the bytes are the paper's, exactly: 2Ψ, 3Ψ, 2Ψ and 2Ψ, each times (N−1)/N.
 TEST(CommunicationBytes, WithoutPaddingCountedIsTheFormula) {

@@ -8,13 +8,13 @@
 namespace zerolab::test {
 namespace {
 
-struct Case {
+struct DryRunCase {
   int stage;
   bool fast;
   DType dtype = DType::kFloat32;
 };
 
-class DryRun : public testing::TestWithParam<Case> {};
+class DryRun : public testing::TestWithParam<DryRunCase> {};
 
 /// A meta run of one rank without peers predicts what each rank of the real run holds, by category
 /// and to the byte, and what it sends.
@@ -71,19 +71,19 @@ TEST_P(DryRun, HasTheLedgersOfTheRealRun) {
   }
 }
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+std::string name_of_dry_run_case(const testing::TestParamInfo<DryRunCase>& info) {
   return fmt::format("stage{}_{}_{}", info.param.stage, info.param.fast ? "fast" : "plain",
                      name_of(info.param.dtype));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Stages, DryRun,
-    testing::Values(Case{0, false}, Case{1, false}, Case{2, false}, Case{0, true}, Case{1, true},
-                    Case{2, true}, Case{0, false, DType::kBFloat16},
-                    Case{1, false, DType::kFloat16}, Case{2, false, DType::kBFloat16},
-                    Case{0, true, DType::kFloat16}, Case{1, true, DType::kBFloat16},
-                    Case{2, true, DType::kFloat16}),
-    name_of_case);
+    testing::Values(DryRunCase{0, false}, DryRunCase{1, false}, DryRunCase{2, false},
+                    DryRunCase{0, true}, DryRunCase{1, true}, DryRunCase{2, true},
+                    DryRunCase{0, false, DType::kBFloat16}, DryRunCase{1, false, DType::kFloat16},
+                    DryRunCase{2, false, DType::kBFloat16}, DryRunCase{0, true, DType::kFloat16},
+                    DryRunCase{1, true, DType::kBFloat16}, DryRunCase{2, true, DType::kFloat16}),
+    name_of_dry_run_case);
 
 }  // namespace
 }  // namespace zerolab::test

@@ -13,13 +13,13 @@ namespace {
 
 constexpr int kAdamStates = 2;
 
-struct Case {
+struct StateCase {
   int stage;
   int world_size;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
+std::vector<StateCase> state_cases() {
+  std::vector<StateCase> cases;
   for (const int stage : {0, 1, 2}) {
     for (const int world_size : {1, 2, 3, 4, 7}) {
       cases.push_back({stage, world_size});
@@ -40,7 +40,7 @@ int64_t formula_of_all_ranks(int stage, int64_t world_size, int64_t num_params) 
   }
 }
 
-class StateLedger : public testing::TestWithParam<Case> {};
+class StateLedger : public testing::TestWithParam<StateCase> {};
 
 TEST_P(StateLedger, TrackedBytesAreTheFormulaPlusPaddingToTheByte) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
@@ -87,11 +87,11 @@ TEST_P(StateLedger, TrackedBytesAreTheFormulaPlusPaddingToTheByte) {
   }
 }
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+std::string name_of_state_case(const testing::TestParamInfo<StateCase>& info) {
   return fmt::format("stage{}_N{}", info.param.stage, info.param.world_size);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, StateLedger, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Stages, StateLedger, testing::ValuesIn(state_cases()), name_of_state_case);
 
 /// Design §5: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training; with
 /// more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "apps/train_gpt/setup/launch.h"
+#include "apps/train_gpt/training/rank_trainer.h"
+#include "apps/train_gpt/training/training_run.h"
 #include "tests/data/test_files.h"
 #include "tests/train_gpt/config/configs.h"
 
