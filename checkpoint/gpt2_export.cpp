@@ -6,6 +6,7 @@
 #include "framework/core/error.h"
 #include "framework/file/durable_file.h"
 #include "framework/file/safetensors.h"
+#include "models/weights.h"
 
 namespace zerolab::checkpoint {
 namespace {

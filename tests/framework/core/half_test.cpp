@@ -10,8 +10,8 @@
 namespace zerolab {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfiniteNumber = std::numeric_limits<double>::infinity();
+constexpr double kNanNumber = std::numeric_limits<double>::quiet_NaN();
 
 template <typename T>
 void expect_every_element_is_kept() {
@@ -46,9 +46,9 @@ void expect_ties_go_to_even(double step) {
     EXPECT_EQ(round(sign * (1 + step / 2 + 0x1p-40)), sign * (1 + step));
     EXPECT_EQ(round(sign * (1 + 3 * step / 2 - 0x1p-40)), sign * (1 + step));
   }
-  EXPECT_EQ(round(kInfinity), kInfinity);
-  EXPECT_EQ(round(-1e300), -kInfinity);
-  EXPECT_TRUE(std::isnan(round(kNotANumber)));
+  EXPECT_EQ(round(kInfiniteNumber), kInfiniteNumber);
+  EXPECT_EQ(round(-1e300), -kInfiniteNumber);
+  EXPECT_TRUE(std::isnan(round(kNanNumber)));
   EXPECT_TRUE(std::signbit(round(-1e-300)));
 }
 
@@ -61,8 +61,8 @@ TEST(Conversion, Float16OverflowsAndHasSubnormals) {
   const auto round = [](float number) { return widened(rounded<Float16>(number)); };
   EXPECT_EQ(round(65504.0F), 65504.0F);
   EXPECT_EQ(round(65519.0F), 65504.0F);
-  EXPECT_EQ(round(65520.0F), kInfinity);
-  EXPECT_EQ(round(-1e6F), -kInfinity);
+  EXPECT_EQ(round(65520.0F), kInfiniteNumber);
+  EXPECT_EQ(round(-1e6F), -kInfiniteNumber);
   EXPECT_EQ(round(0x1p-24F), 0x1p-24F);  // the smallest
   EXPECT_EQ(round(0x1p-25F), 0.0F);
   EXPECT_EQ(round(0x1.8p-24F), 0x1p-23F);
@@ -71,8 +71,8 @@ TEST(Conversion, Float16OverflowsAndHasSubnormals) {
 TEST(Conversion, BFloat16HasTheRangeOfFloat) {
   const auto round = [](float number) { return widened(rounded<BFloat16>(number)); };
   EXPECT_EQ(round(1e38F), 0x1.2cp126F);
-  EXPECT_EQ(round(std::numeric_limits<float>::max()), kInfinity);  // nearer to 2^128
-  EXPECT_EQ(round(0x1p-133F), 0x1p-133F);                          // the smallest
+  EXPECT_EQ(round(std::numeric_limits<float>::max()), kInfiniteNumber);  // nearer to 2^128
+  EXPECT_EQ(round(0x1p-133F), 0x1p-133F);                                // the smallest
   // A NaN whose payload lies in the lower half alone.
   EXPECT_TRUE(std::isnan(round(std::bit_cast<float>(0x7F800001U))));
 }
