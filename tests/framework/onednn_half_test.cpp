@@ -17,7 +17,7 @@
 namespace zerolab {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kPositiveInfinity = std::numeric_limits<float>::infinity();
 constexpr DType kFloat32 = DType::kFloat32;
 
 /// `body` with a value of the C++ type of bf16 or fp16.
@@ -432,8 +432,8 @@ TEST_P(OnednnHalf, GradientStatistics) {
         TypedRank run(half(), type, threads);
         std::vector<float> values = random_numbers(kSize, 1);
         if (!finite) {
-          values[50001] = kInfinity;
-          values[20005] = -kInfinity;
+          values[50001] = kPositiveInfinity;
+          values[20005] = -kPositiveInfinity;
           values[20006] = std::nanf("");
         }
         for (float& value : values) {
