@@ -197,6 +197,21 @@ TEST(Equivalence, AwkwardSizes) {
   }
 }
 
+/// Every update rule works element by element, wherever its spans are cut.
+TEST(Equivalence, EveryOptimizerHasTheBitsOfDdp) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  for (const std::string& name : optim::optimizer_names()) {
+    RunSetup ddp = ddp_of({.world_size = 3, .micro_batches = 1, .clip = 0.1, .tied = true});
+    ddp.optimizer = {.name = name, .momentum = 0.9, .weight_decay = 0.1};
+    const Outcome expected = run(*backend, tiny_gpt(true), ddp);
+    ASSERT_NE(expected.losses[0], expected.losses[2]) << name;
+    for (const RunSetup& setup : variants_of(ddp)) {
+      EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
+          << name << " " << setup.to_string();
+    }
+  }
+}
+
 TEST(Equivalence, PaddingIsStillZeroAfterAHundredSteps) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int stage : {0, 1, 2}) {

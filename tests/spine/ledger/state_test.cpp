@@ -141,6 +141,29 @@ TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
   }
 }
 
+/// Lion keeps one state where AdamW keeps two: 4Ψ bytes, partitioned like them from ZeRO-1 on.
+TEST(StateLedger, LionHoldsHalfOfAdamsState) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  constexpr int64_t kNumParams = 120;
+  for (const int stage : {0, 1, 2}) {
+    RunSetup setup = exact_setup(3);
+    setup.engine.alignment = 1;
+    setup.engine.stage = stage;
+    setup.optimizer = {.name = "lion"};
+    const ExactModel model = {.shapes = flat_shapes({kNumParams})};
+    on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
+      const int64_t held = rank.context.ledger().snapshot().current_of(Category::kOptimizerState);
+      EXPECT_EQ(held, 4 * kNumParams / (stage == 0 ? 1 : 3));
+      for (const zero::StateBytes& state :
+           zero::state_bytes(rank.engine.layout(), rank.engine.options(), 1)) {
+        if (state.category == Category::kOptimizerState) {
+          EXPECT_EQ(held, state.bytes);
+        }
+      }
+    });
+  }
+}
+
 /// The states are what the optimizer names: SGD without momentum has none.
 TEST(StateLedger, SgdHoldsNoState) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
