@@ -135,8 +135,8 @@ TEST(Compare, SaysWhereTheOrderOfAdditionsDiffers) {
   EXPECT_EQ(same.find("within "), std::string::npos) << same;
 }
 
-/// Design §5 at k = 1: 16 bytes a parameter in stage 0 in every precision; master weights where
-/// parameters have 16 bits; losses within 1 % of fp32's.
+/// docs/design.md 6 at k = 1: 16 bytes a parameter in stage 0 in every precision; master weights
+/// where parameters have 16 bits; losses within 1 % of fp32's.
 TEST(Compare, SetsPrecisionsSideBySide) {
   const SmallRun run;
   const Ended ended = run.run("compare", {"run.steps=6", "launch.ranks=2", "zero.stage=2"},

@@ -214,7 +214,7 @@ TEST(LossScale, FallsUntilGradientsFitInEveryStage) {
   }
 }
 
-/// Fault 24: at the smallest scale the run ends with a diagnosis.
+/// docs/faults.md 24: at the smallest scale the run ends with a diagnosis.
 TEST(LossScale, Row24_EndsAtTheMinimumScale) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   ExactModel model = {.shapes = flat_shapes({30})};

@@ -28,7 +28,7 @@ std::vector<StateCase> state_cases() {
   return cases;
 }
 
-/// Design §5, times N so that it is whole: N · 16Ψ; N · 8Ψ + 8Ψ; N · 4Ψ + 12Ψ.
+/// docs/design.md 6, times N so that it is whole: N · 16Ψ; N · 8Ψ + 8Ψ; N · 4Ψ + 12Ψ.
 int64_t formula_of_all_ranks(int stage, int64_t world_size, int64_t num_params) {
   switch (stage) {
     case 0:
@@ -93,8 +93,8 @@ std::string name_of_state_case(const testing::TestParamInfo<StateCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, StateLedger, testing::ValuesIn(state_cases()), name_of_state_case);
 
-/// Design §5: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training; with
-/// more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.
+/// docs/design.md 6: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training;
+/// with more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.
 TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
