@@ -43,27 +43,6 @@ TEST_F(Onednn, LinearAgreesWithPlain) {
   }
 }
 
-TEST_F(Onednn, LinearTakesItsScratchpadFromTheLedger) {
-  Rank rank(make_onednn_backend(), 2);
-  const Tensor x = rank.random(Shape{256, 768}, 1);
-  const Tensor weight = rank.random(Shape{512, 768}, 2);
-  const Tensor out = Tensor::empty(rank.context, Shape{256, 512}, DType::kFloat32);
-  rank.backend->linear_forward(rank.stream(), x, weight, WeightLayout::kOutIn, Tensor(), out);
-  const LinearCall call = {LinearCall::Pass::kForward,
-                           256,
-                           768,
-                           512,
-                           WeightLayout::kOutIn,
-                           false,
-                           false,
-                           DType::kFloat32,
-                           DType::kFloat32};
-  EXPECT_GT(rank.backend->linear_workspace(call), 0);
-  EXPECT_EQ(rank.context.ledger().snapshot().peak_of(Category::kWorkspace),
-            rank.backend->linear_workspace(call));
-  EXPECT_EQ(rank.context.ledger().snapshot().current_of(Category::kWorkspace), 0);
-}
-
 TEST_P(OnednnHalf, Linear) {
   struct Sizes {
     int64_t rows, in, out;
