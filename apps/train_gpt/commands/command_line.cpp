@@ -20,7 +20,7 @@ namespace {
 
 // Each function's options live as long as the command that it returns.
 
-/// The options that name a configuration.
+/// What names a configuration.
 struct ConfigOptions {
   std::string file;
   std::vector<std::string> overrides;

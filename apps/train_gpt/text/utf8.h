@@ -10,9 +10,9 @@ namespace zerolab::app {
 /// character; what is no UTF-8 passes as it is.
 class Utf8Parts {
  public:
-  /// The characters that are whole by now.
+  /// What is whole by now.
   std::string push(std::string_view part);
-  /// The bytes that were held back, at the text's end.
+  /// What was held back, at the text's end.
   std::string rest() { return std::exchange(held_, {}); }
 
  private:
