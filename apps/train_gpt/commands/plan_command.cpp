@@ -35,7 +35,7 @@ int64_t vocab_size_of(const RunConfig& config) {
 }
 
 Plan make_plan(const RunConfig& config, const PlanOptions& options, const Backend& imitated,
-               const Machine& machine) {
+               const DeviceModel& device) {
   Plan plan = {.config = config, .vocab_size = vocab_size_of(config), .rows = {}};
   const std::vector<int64_t> numbers =
       options.ranks.empty() ? std::vector{config.launch.ranks} : options.ranks;
@@ -43,9 +43,9 @@ Plan make_plan(const RunConfig& config, const PlanOptions& options, const Backen
     for (const int stage : options.stages) {
       const RunConfig one = with_ranks(with_stage(config, stage), ranks);
       plan.rows.push_back(
-          {.prediction = predict(one, plan.vocab_size, imitated, machine),
-           .micro_batch = largest_micro_batch(one, plan.vocab_size, imitated, machine),
-           .model = largest_model(one, plan.vocab_size, imitated, machine)});
+          {.prediction = predict(one, plan.vocab_size, imitated, device),
+           .micro_batch = largest_micro_batch(one, plan.vocab_size, imitated, device),
+           .model = largest_model(one, plan.vocab_size, imitated, device)});
     }
     if (options.map) {
       const RunConfig one = with_ranks(config, ranks);
@@ -123,16 +123,16 @@ std::vector<RunConfig> plan_configs(const std::filesystem::path& file,
 
 int plan_command(const std::vector<RunConfig>& configs, const PlanOptions& options) {
   const std::unique_ptr<Backend> backend = make_backend(configs.front());
-  const Machine machine =
-      make_machine(configs.front(), *backend, options.tflops, options.memory_bandwidth_gbps);
-  fmt::print("{}", machine.text);
+  const DeviceModel device =
+      make_device_model(configs.front(), *backend, options.tflops, options.memory_bandwidth_gbps);
+  fmt::print("{}", device.text);
   std::vector<Plan> plans;
   for (const RunConfig& config : configs) {
-    plans.push_back(make_plan(config, options, *backend, machine));
-    fmt::print("{}", plan_text(plans.back(), machine));
+    plans.push_back(make_plan(config, options, *backend, device));
+    fmt::print("{}", plan_text(plans.back(), device));
   }
   if (!options.json.empty()) {
-    write_json_file(options.json, plan_json(plans, machine));
+    write_json_file(options.json, plan_json(plans, device));
   }
   return 0;
 }
@@ -146,15 +146,15 @@ int plan_check_command(const RunConfig& config, const PlanOptions& options) {
   run.schedule.warmup_steps = std::min(run.schedule.warmup_steps, kSteps);
   const TrainingData data = load_training_data(run);
   const std::unique_ptr<Backend> backend = make_backend(run);
-  const Machine machine =
-      make_machine(run, *backend, options.tflops, options.memory_bandwidth_gbps);
-  fmt::print("{}", machine.text);
+  const DeviceModel device =
+      make_device_model(run, *backend, options.tflops, options.memory_bandwidth_gbps);
+  fmt::print("{}", device.text);
   std::vector<RunConfig> configs;
   std::vector<Checked> stages;
   for (const int stage : options.stages) {
     const RunConfig& one = configs.emplace_back(with_stage(run, stage));
     stages.emplace_back().prediction =
-        predict(with_ranks(one, one.launch.ranks), data.vocab_size, *backend, machine);
+        predict(with_ranks(one, one.launch.ranks), data.vocab_size, *backend, device);
   }
   // The stages take turns, so that none has the machine at its worst alone.
   for (int round = 0; round < kRounds; ++round) {

@@ -12,8 +12,8 @@ namespace zerolab::app {
 struct PlanOptions {
   std::vector<int64_t> ranks;  ///< empty: launch.ranks
   std::vector<int> stages = {0, 1, 2};
-  double tflops = 0.0;                 ///< see make_machine
-  double memory_bandwidth_gbps = 0.0;  ///< see make_machine
+  double tflops = 0.0;                 ///< see make_device_model
+  double memory_bandwidth_gbps = 0.0;  ///< see make_device_model
   bool map = false;                    ///< print the layouts
   std::string json;                    ///< file for the same as JSON; empty: none
 };
