@@ -26,6 +26,21 @@ int open_or_fail(const std::filesystem::path& path, int flags, std::string_view 
 
 }  // namespace
 
+int write_all(int descriptor, std::span<const std::byte> bytes, std::optional<int64_t> offset) {
+  while (!bytes.empty()) {
+    const ssize_t written = offset.has_value()
+                                ? pwrite(descriptor, bytes.data(), bytes.size(), *offset)
+                                : ::write(descriptor, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes = bytes.subspan(written);
+      offset = offset.has_value() ? std::optional(*offset + written) : std::nullopt;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
 NewFile::NewFile(const std::filesystem::path& path)
     : path_(path), descriptor_(open_or_fail(path, O_WRONLY | O_CREAT | O_EXCL, "make")) {}
 
@@ -37,14 +52,8 @@ void NewFile::write(std::span<const std::byte> bytes) {
 }
 
 void NewFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (written >= 0) {
-      bytes = bytes.subspan(written);
-      offset += written;
-    } else if (errno != EINTR) {
-      fail_with("write", path_, errno);
-    }
+  if (const int error = write_all(descriptor_, bytes, offset); error != 0) {
+    fail_with("write", path_, error);
   }
 }
 

@@ -3,11 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace zerolab {
+
+/// Writes all of `bytes`, in several goes where a signal or a full disk cuts one short: at
+/// `offset`, or, without one, where the descriptor stands. Returns the system's error, or 0.
+int write_all(int descriptor, std::span<const std::byte> bytes,
+              std::optional<int64_t> offset = std::nullopt);
 
 /// A new file that is being written. Every fault is an `Error` with the path and the system's
 /// reason; a file that was not finished stays half-written for its folder's owner to remove.

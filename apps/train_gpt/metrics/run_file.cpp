@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <system_error>
 
 #include "framework/core/error.h"
+#include "framework/file/file.h"
 
 namespace zerolab::app {
 
@@ -33,13 +35,8 @@ void RunFile::write(std::string_view text) {
     fail_with("the older file cannot be replaced", errno);
   }
   begun_ = true;
-  while (!text.empty()) {  // A second round only follows a full disk's short write or a signal.
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(written);
-    } else if (errno != EINTR) {
-      fail_with("cannot be written", errno);
-    }
+  if (const int error = write_all(descriptor_, std::as_bytes(std::span(text))); error != 0) {
+    fail_with("cannot be written", error);
   }
 }
 

@@ -1,25 +1,45 @@
 #include "apps/train_gpt/text/text_table.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
-namespace zerolab::app {
+#include "apps/train_gpt/text/display_width.h"
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const std::vector<std::string>& row : rows) {
+namespace zerolab::app {
+namespace {
+
+std::vector<int> column_widths(const std::vector<TableRow>& rows) {
+  std::vector<int> widths;
+  for (const TableRow& row : rows) {
+    if (row.size() == 1) {
+      continue;
+    }
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], row[column].size());
+      widths[column] = std::max(widths[column], display_width(row[column]));
     }
   }
+  return widths;
+}
+
+std::string line_of(const TableRow& row, const std::vector<int>& widths,
+                    const std::vector<Align>& columns) {
+  std::string line;
+  for (size_t column = 0; column < row.size(); ++column) {
+    const std::string& cell = row[column];
+    const std::string room(widths[column] - display_width(cell), ' ');
+    const bool left = column < columns.size() && columns[column] == Align::kLeft;
+    line += "  " + (left ? cell + room : room + cell);
+  }
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
+}  // namespace
+
+std::string text_table(const std::vector<TableRow>& rows, const std::vector<Align>& columns) {
+  const std::vector<int> widths = column_widths(rows);
   std::string text;
-  for (const std::vector<std::string>& row : rows) {
-    for (size_t column = 0; column < row.size(); ++column) {
-      text += fmt::format("  {:>{}}", row[column], widths[column]);
-    }
-    text += "\n";
+  for (const TableRow& row : rows) {
+    text += (row.size() == 1 ? row.front() : line_of(row, widths, columns)) + "\n";
   }
   return text;
 }

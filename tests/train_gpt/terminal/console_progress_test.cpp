@@ -1,4 +1,4 @@
-#include "apps/train_gpt/terminal/progress.h"
+#include "apps/train_gpt/terminal/console_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -29,13 +29,13 @@ StepRecord record(int64_t step) {
 }
 
 std::string shown(const Terminal& terminal, int64_t log_every,
-                  const std::function<void(Progress&)>& use) {
+                  const std::function<void(ConsoleProgress&)>& use) {
   char* buffer = nullptr;
   size_t size = 0;
   std::FILE* out = open_memstream(&buffer, &size);
   const RunConfig run = config(log_every);
   {
-    Progress progress(out, terminal, run);
+    ConsoleProgress progress(out, terminal, run);
     use(progress);
   }
   std::fclose(out);
@@ -53,8 +53,8 @@ size_t draws(const std::string& text) {
   return count;
 }
 
-TEST(Progress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
-  const std::string text = shown({}, 40, [](Progress& progress) {
+TEST(ConsoleProgress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
+  const std::string text = shown({}, 40, [](ConsoleProgress& progress) {
     for (int64_t step = 1; step <= 100; ++step) {
       progress.update(record(step), 0.5 * static_cast<double>(step));
     }
@@ -67,8 +67,8 @@ TEST(Progress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
             "done\n");
 }
 
-TEST(Progress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
-  const std::string text = shown({.live = true, .columns = 30}, 40, [](Progress& progress) {
+TEST(ConsoleProgress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
+  const std::string text = shown({.live = true, .columns = 30}, 40, [](ConsoleProgress& progress) {
     for (int64_t step = 1; step <= 99; ++step) {
       progress.update(record(step), 0.03125 * static_cast<double>(step));
     }
@@ -80,8 +80,8 @@ TEST(Progress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
   EXPECT_EQ(screen.lines()[0], "step  99/100  loss 2.3457  12");
 }
 
-TEST(Progress, NotesStayAboveTheView) {
-  const std::string text = shown({.live = true, .columns = 78}, 1, [](Progress& progress) {
+TEST(ConsoleProgress, NotesStayAboveTheView) {
+  const std::string text = shown({.live = true, .columns = 78}, 1, [](ConsoleProgress& progress) {
     progress.note("first");
     progress.update(record(10), 1.0);
     progress.note("second");
@@ -102,9 +102,9 @@ TEST(Progress, NotesStayAboveTheView) {
   EXPECT_EQ(lines[8], "third");
 }
 
-TEST(Progress, WithoutAnOutputNothingHappens) {
+TEST(ConsoleProgress, WithoutAnOutputNothingHappens) {
   const RunConfig run = config(1);
-  Progress progress(nullptr, {.live = true}, run);
+  ConsoleProgress progress(nullptr, {.live = true}, run);
   progress.update(record(100), 1.0);
   progress.note("nothing");
   progress.finish();

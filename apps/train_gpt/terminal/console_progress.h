@@ -12,14 +12,14 @@ namespace zerolab::app {
 
 /// Shows how far training is: a live view on a terminal, else lines. Not thread-safe: rank 0 alone
 /// calls it. `out` and `config` must outlive it; where `out` is null nothing is shown.
-class Progress {
+class ConsoleProgress {
  public:
   /// Plain lines come every `run.log_every` steps and at the last; the view is drawn at most ten
   /// times a second.
-  Progress(std::FILE* out, const Terminal& terminal, const RunConfig& config);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ConsoleProgress(std::FILE* out, const Terminal& terminal, const RunConfig& config);
+  ~ConsoleProgress();
+  ConsoleProgress(const ConsoleProgress&) = delete;
+  ConsoleProgress& operator=(const ConsoleProgress&) = delete;
 
   /// `elapsed_s`: seconds since the first step began.
   void update(const StepRecord& record, double elapsed_s);

@@ -1,4 +1,4 @@
-#include "apps/train_gpt/terminal/progress.h"
+#include "apps/train_gpt/terminal/console_progress.h"
 
 #include <fmt/core.h>
 
@@ -9,12 +9,12 @@ constexpr double kSecondsADraw = 0.1;
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, const Terminal& terminal, const RunConfig& config)
+ConsoleProgress::ConsoleProgress(std::FILE* out, const Terminal& terminal, const RunConfig& config)
     : out_(out), terminal_(terminal), config_(config) {}
 
-Progress::~Progress() { finish(); }
+ConsoleProgress::~ConsoleProgress() { finish(); }
 
-void Progress::update(const StepRecord& record, double elapsed_s) {
+void ConsoleProgress::update(const StepRecord& record, double elapsed_s) {
   first_step_ = first_step_ == 0 ? record.step : first_step_;
   const bool is_due = terminal_.live || record.step % config_.run.log_every == 0 ||
                       record.step == config_.run.steps;
@@ -37,7 +37,7 @@ void Progress::update(const StepRecord& record, double elapsed_s) {
   }
 }
 
-void Progress::note(std::string_view text) {
+void ConsoleProgress::note(std::string_view text) {
   const std::string line = fmt::format("{}\n", text);
   if (block_.is_drawn()) {
     draw(line);
@@ -46,20 +46,20 @@ void Progress::note(std::string_view text) {
   }
 }
 
-void Progress::finish() {
+void ConsoleProgress::finish() {
   if (last_.has_value() && !drawn_) {
     draw("");
   }
   block_.end();
 }
 
-void Progress::draw(std::string_view above) {
+void ConsoleProgress::draw(std::string_view above) {
   terminal_.measure(out_);
   print(block_.draw(above, view_lines(config_, *last_, losses_, terminal_), terminal_.columns));
   drawn_ = true;
 }
 
-void Progress::print(std::string_view text) {
+void ConsoleProgress::print(std::string_view text) {
   if (out_ != nullptr) {
     std::fwrite(text.data(), 1, text.size(), out_);
     std::fflush(out_);
