@@ -11,7 +11,7 @@ namespace zerolab::bench {
 double median(std::vector<double> values);
 
 /// One of several ways to train on the same global batch, and its measured steps.
-struct Variant {
+struct MeasuredVariant {
   std::string name;
   std::unique_ptr<TrainingGroup> group;
   std::vector<StepMeasurement> steps = {};
@@ -20,14 +20,14 @@ struct Variant {
   double median_of(double StepMeasurement::*field) const { return median(values(field)); }
   /// This one's time over the other's: the median over rounds, so that what slows a whole round
   /// cancels.
-  double time_over(const Variant& other) const;
+  double time_over(const MeasuredVariant& other) const;
   /// The same of the best step of each.
-  double best_time_over(const Variant& other) const;
+  double best_time_over(const MeasuredVariant& other) const;
   /// "12.3 to 45.6", milliseconds.
   std::string range_ms() const;
 };
 
 /// Every round, each variant trains for one step. A round before them warms up.
-void take_turns(std::vector<Variant>& variants, int rounds);
+void take_turns(std::vector<MeasuredVariant>& variants, int rounds);
 
 }  // namespace zerolab::bench
