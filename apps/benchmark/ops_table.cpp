@@ -78,7 +78,7 @@ void OpsTable::print() const {
   add_total("sum of the kernels", sum_seconds_);
   add_total("step", step_seconds_);
   add_total("no kernel: tape, allocation, engine, idle", step_seconds_ - sum_seconds_);
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
 }
 
 nlohmann::json OpsTable::to_json() const {

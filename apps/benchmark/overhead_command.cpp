@@ -65,7 +65,7 @@ void run_overhead(const OverheadCommand& command, Backend& backend) {
                     {"over_plain", cost},
                     {"over_plain_best", best_cost}});
   }
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   write_result(command.json, {{"command", "overhead"},
                               {"parameters", variants[0].group->num_params()},
                               {"tokens", options.global_tokens()},

@@ -216,7 +216,7 @@ nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& back
     table.push_back(row.cells());
     rows.push_back(row.to_json());
   }
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   fmt::print("the losses of all {} steps: the same bits in every row\n\n",
              variants[0].losses.size());
   return {{"tied", tied},

@@ -74,7 +74,7 @@ void run_ranks_against_one(const RanksCommand& command, Backend& backend) {
                     {"against_ddp", against_ddp},
                     {"against_ddp_best", best_against(variants[1])}});
   }
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   write_result(command.json, {{"command", "ranks"},
                               {"ranks", ranked.ranks},
                               {"global_tokens", single.global_tokens()},

@@ -133,7 +133,7 @@ void run_tokens(const TokensCommand& command) {
                      encodes ? fmt::format("{:.2f}", bytes_per_token) : ""});
     records.push_back({{"work", row.name}, {"bytes", row.bytes}, {"mb_per_s", rate(row)}});
   }
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   write_result(command.json,
                {{"command", "tokens"}, {"rounds", command.rounds}, {"rows", records}});
 }

@@ -118,7 +118,7 @@ void run(const Options& command) {
       bytes[std::string(name_of(category))] = held;
     }
   }
-  fmt::print("{}", app::text_table(table, {app::Align::kLeft}));
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   write_result(command.json,
                {{"device", device.name},
                 {"stage", options.engine.stage},

@@ -103,16 +103,16 @@ Command add_compare(CLI::App& program) {
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->excludes(stages)
       ->excludes("--variants");
-  return {
-      line, [options] {
-        const std::atomic<bool>& stop = stop_on_signals();
-        const auto& [file, overrides] = options->config;
-        const std::vector<Variant> columns = !options->precisions.empty()
-                                                 ? precision_variants(options->precisions)
-                                             : options->variants ? reduction_variants()
-                                                                 : stage_variants(options->stages);
-        return compare(load_config(file, overrides), configs_of(file, overrides, columns), stop);
-      }};
+  return {line, [options] {
+            const std::atomic<bool>& stop = stop_on_signals();
+            const auto& [file, overrides] = options->config;
+            const std::vector<ComparedVariant> columns =
+                !options->precisions.empty() ? precision_variants(options->precisions)
+                : options->variants          ? reduction_variants()
+                                             : stage_variants(options->stages);
+            return compare(load_config(file, overrides), configs_of(file, overrides, columns),
+                           stop);
+          }};
 }
 
 }  // namespace zerolab::app

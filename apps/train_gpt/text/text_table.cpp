@@ -7,13 +7,20 @@
 namespace zerolab::app {
 namespace {
 
-std::vector<int> column_widths(const std::vector<TableRow>& rows) {
+TableColumn column_at(const std::vector<TableColumn>& columns, size_t index) {
+  return index < columns.size() ? columns[index] : TableColumn();
+}
+
+std::vector<int> column_widths(const std::vector<TableRow>& rows,
+                               const std::vector<TableColumn>& columns) {
   std::vector<int> widths;
   for (const TableRow& row : rows) {
     if (row.size() == 1) {
       continue;
     }
-    widths.resize(std::max(widths.size(), row.size()));
+    while (widths.size() < row.size()) {
+      widths.push_back(column_at(columns, widths.size()).least_width);
+    }
     for (size_t column = 0; column < row.size(); ++column) {
       widths[column] = std::max(widths[column], display_width(row[column]));
     }
@@ -22,21 +29,20 @@ std::vector<int> column_widths(const std::vector<TableRow>& rows) {
 }
 
 std::string line_of(const TableRow& row, const std::vector<int>& widths,
-                    const std::vector<Align>& columns) {
+                    const std::vector<TableColumn>& columns) {
   std::string line;
   for (size_t column = 0; column < row.size(); ++column) {
     const std::string& cell = row[column];
     const std::string room(widths[column] - display_width(cell), ' ');
-    const bool left = column < columns.size() && columns[column] == Align::kLeft;
-    line += "  " + (left ? cell + room : room + cell);
+    line += "  " + (column_at(columns, column).align == Align::kLeft ? cell + room : room + cell);
   }
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 }  // namespace
 
-std::string text_table(const std::vector<TableRow>& rows, const std::vector<Align>& columns) {
-  const std::vector<int> widths = column_widths(rows);
+std::string text_table(const std::vector<TableRow>& rows, const std::vector<TableColumn>& columns) {
+  const std::vector<int> widths = column_widths(rows, columns);
   std::string text;
   for (const TableRow& row : rows) {
     text += (row.size() == 1 ? row.front() : line_of(row, widths, columns)) + "\n";

@@ -13,11 +13,18 @@ TEST(TextTable, ColumnsStandToTheRightWhereNothingIsSaid) {
 
 TEST(TextTable, TheFirstColumnsCanStandToTheLeft) {
   EXPECT_EQ(text_table({{"name", "shape", "n"}, {"wte", "[7]", "100"}, {"wpe"}, {"w", "[1, 2]"}},
-                       {Align::kLeft, Align::kLeft}),
+                       {kLeftColumn, kLeftColumn}),
             "  name  shape     n\n"
             "  wte   [7]     100\n"
             "wpe\n"
             "  w     [1, 2]\n");
+}
+
+TEST(TextTable, AColumnCanHaveALeastWidth) {
+  EXPECT_EQ(text_table({{"a", "bb"}, {"abcd", "b"}},
+                       {{.align = Align::kLeft, .least_width = 3}, {.least_width = 5}}),
+            "  a        bb\n"
+            "  abcd      b\n");
 }
 
 TEST(TextTable, ALineOfItsOwnWidensNoColumn) {
@@ -28,7 +35,7 @@ TEST(TextTable, ALineOfItsOwnWidensNoColumn) {
 }
 
 TEST(TextTable, CountsColumnsOfTheTerminal) {
-  EXPECT_EQ(text_table({{"損失", "x"}, {"e\u0301", "y"}}, {Align::kLeft}),
+  EXPECT_EQ(text_table({{"損失", "x"}, {"e\u0301", "y"}}, {kLeftColumn}),
             "  損失  x\n"
             "  e\u0301     y\n");
 }
