@@ -36,9 +36,9 @@ void append_utf8(std::string& text, char32_t code_point);
 /// the character that has begun; bytes that are no UTF-8 pass through.
 class Utf8Joiner {
  public:
-  /// Returns what is whole by now.
+  /// Returns the characters that are whole by now.
   std::string push(std::string_view part);
-  /// What was held back, at the text's end.
+  /// The bytes that were held back, at the text's end.
   std::string rest() { return std::exchange(held_, {}); }
 
  private:

@@ -15,14 +15,18 @@ std::string_view name_of(Purpose purpose) {
   return kNames[static_cast<int>(purpose)];
 }
 
+CommunicationLedger::Entry& CommunicationLedger::Entry::operator+=(const Entry& other) {
+  calls += other.calls;
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  wait_ms += other.wait_ms;
+  transfer_ms += other.transfer_ms;
+  return *this;
+}
+
 void CommunicationLedger::add(CollectiveOp op, const CommTag& tag, const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  Entry& sum = entries_[{op, tag.purpose}];
-  sum.calls += entry.calls;
-  sum.bytes_sent += entry.bytes_sent;
-  sum.bytes_received += entry.bytes_received;
-  sum.wait_ms += entry.wait_ms;
-  sum.transfer_ms += entry.transfer_ms;
+  entries_[{op, tag.purpose}] += entry;
 }
 
 std::map<CommunicationLedger::Key, CommunicationLedger::Entry> CommunicationLedger::entries()

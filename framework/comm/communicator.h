@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 
@@ -64,6 +64,8 @@ class CommunicationLedger {
     int64_t bytes_received = 0;
     double wait_ms = 0;      ///< for peers
     double transfer_ms = 0;  ///< moving and adding bytes
+
+    Entry& operator+=(const Entry& other);
   };
   using Key = std::pair<CollectiveOp, Purpose>;
 

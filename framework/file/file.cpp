@@ -26,14 +26,12 @@ int open_or_fail(const std::filesystem::path& path, int flags, std::string_view 
 
 }  // namespace
 
-int write_all(int descriptor, std::span<const std::byte> bytes, std::optional<int64_t> offset) {
+int write_all(std::span<const std::byte> bytes,
+              const std::function<int64_t(std::span<const std::byte> left)>& put) {
   while (!bytes.empty()) {
-    const ssize_t written = offset.has_value()
-                                ? pwrite(descriptor, bytes.data(), bytes.size(), *offset)
-                                : ::write(descriptor, bytes.data(), bytes.size());
+    const int64_t written = put(bytes);
     if (written >= 0) {
       bytes = bytes.subspan(written);
-      offset = offset.has_value() ? std::optional(*offset + written) : std::nullopt;
     } else if (errno != EINTR) {
       return errno;
     }
@@ -52,7 +50,11 @@ void NewFile::write(std::span<const std::byte> bytes) {
 }
 
 void NewFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
-  if (const int error = write_all(descriptor_, bytes, offset); error != 0) {
+  const int64_t end = offset + std::ssize(bytes);
+  const int error = write_all(bytes, [&](std::span<const std::byte> left) {
+    return pwrite(descriptor_, left.data(), left.size(), end - std::ssize(left));
+  });
+  if (error != 0) {
     fail_with("write", path_, error);
   }
 }

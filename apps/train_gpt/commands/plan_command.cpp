@@ -18,6 +18,7 @@
 #include "apps/train_gpt/text/json_file.h"
 #include "apps/train_gpt/training/dry_run.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 namespace {

@@ -13,7 +13,7 @@ namespace zerolab::app {
 inline constexpr const char* kStandardInput = "-";  ///< the input's name
 inline constexpr const char* kPrepareStateFile = "prepare.json";
 
-/// What makes the shards of `train-gpt prepare` what they are, and how far they are: the file
+/// What the shards of `train-gpt prepare` are made of, and how far they are: the file
 /// `kPrepareStateFile` beside them.
 struct PrepareState {
   struct Input {
@@ -40,7 +40,7 @@ struct PrepareState {
 
   /// Puts the file in place of the older one, durably.
   void save(const std::filesystem::path& path) const;
-  /// Throws `Error` where it is no such file.
+  /// Throws `Error` if it is no such file.
   static PrepareState load(const std::filesystem::path& path);
 };
 

@@ -12,7 +12,7 @@ class Option;
 
 namespace zerolab::app {
 
-/// What names a configuration: CONFIG and --set.
+/// The options that name a configuration: CONFIG and --set.
 struct ConfigOptions {
   std::string file;
   std::vector<std::string> overrides;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <span>
 #include <system_error>
 
 #include "framework/core/error.h"
@@ -35,7 +34,11 @@ void RunFile::write(std::string_view text) {
     fail_with("the older file cannot be replaced", errno);
   }
   begun_ = true;
-  if (const int error = write_all(descriptor_, std::as_bytes(std::span(text))); error != 0) {
+  const int error =
+      write_all(std::as_bytes(std::span(text)), [this](std::span<const std::byte> left) {
+        return ::write(descriptor_, left.data(), left.size());
+      });
+  if (error != 0) {
     fail_with("cannot be written", error);
   }
 }
