@@ -11,6 +11,9 @@
 
 namespace zerolab::zero {
 
+/// Stages are numbered 0 (DDP), 1 (ZeRO-1) and 2 (ZeRO-2).
+inline constexpr int kLastStage = 2;
+
 /// What a stage partitions among the ranks; the rest is replicated (Rajbhandari et al., "ZeRO", SC
 /// 2020, §5).
 struct Partitioning {

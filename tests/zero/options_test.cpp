@@ -16,7 +16,8 @@ std::string refusal_of(const EngineOptions& options) {
   return "";
 }
 
-/// Every combination is either legal or refused with its reason: fault 20's half that is a table.
+/// Every combination is either legal or refused with its reason: docs/faults.md 20, the half that
+/// is a table.
 TEST(EngineOptions, RefusesWhatNoEngineCouldHonour) {
   const auto expect_refused = [](const EngineOptions& options, const std::string& reason) {
     EXPECT_NE(refusal_of(options).find(reason), std::string::npos) << refusal_of(options);
@@ -65,7 +66,7 @@ TEST(EngineOptions, AllowsEverythingElse) {
   }
 }
 
-/// Design §5: which dtypes gradients are kept and sent in.
+/// docs/design.md 6: which dtypes gradients are kept and sent in.
 TEST(EngineOptions, DtypesOfGradients) {
   EngineOptions options = {.stage = 2, .parameter_dtype = DType::kBFloat16};
   EXPECT_EQ(options.accumulation_type(), DType::kBFloat16);

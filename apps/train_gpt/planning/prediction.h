@@ -24,7 +24,7 @@ struct Prediction {
   zero::CommunicationBytes formula;    ///< of rank 0
   StepTimes ms;                        ///< of a step on the machine
 
-  /// What a rank needs: the step's peak, or that of the start.
+  /// Bytes that a rank needs: the step's peak, or that of the start.
   int64_t peak() const { return std::max(start_peak, memory.total_peak); }
   /// Parameters, gradients, optimizer state and master weights after a step.
   int64_t model_states() const;

@@ -3,6 +3,7 @@
 #include "apps/train_gpt/setup/launch.h"
 #include "apps/train_gpt/training/dry_run.h"
 #include "apps/train_gpt/training/rank_run.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 RunSummary run_training(const RunConfig& config, const TrainingData& data, RunObserver& observer,

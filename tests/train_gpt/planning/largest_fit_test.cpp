@@ -4,6 +4,7 @@
 
 #include "apps/train_gpt/planning/prediction.h"
 #include "apps/train_gpt/setup/launch.h"
+#include "framework/tensor/backend.h"
 #include "tests/train_gpt/planning/small_model.h"
 
 namespace zerolab::app {

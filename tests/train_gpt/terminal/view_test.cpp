@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/train_gpt/text/display_width.h"
+
 namespace zerolab::app {
 namespace {
 
@@ -130,6 +132,17 @@ TEST(TerminalView, NeverFillsTheTerminalsLastColumn) {
       }
     }
   }
+}
+
+TEST(TerminalView, WideAndCombiningCharactersTakeTheirColumns) {
+  RunConfig named = config(0);
+  named.run.name = "損失 e\u0301 🚀";  // 4 + 1 + 1 + 1 + 2 columns
+  const auto title = [&](int columns) {
+    return view_lines(named, step(1), {}, {.live = true, .unicode = true, .columns = columns})[0];
+  };
+  EXPECT_EQ(title(40), named.run.name + "  ZeRO-2  2 ranks  k = 3  fp32");
+  EXPECT_EQ(display_width(title(40)), 39);
+  EXPECT_EQ(title(39), named.run.name + "  ZeRO-2  2 ranks  k = 3");
 }
 
 TEST(TerminalView, SurvivesAnythingInAStep) {
