@@ -15,14 +15,18 @@ std::string_view name_of(Purpose purpose) {
   return kNames[static_cast<int>(purpose)];
 }
 
+CommunicationLedger::Entry& CommunicationLedger::Entry::operator+=(const Entry& other) {
+  calls += other.calls;
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  wait_ms += other.wait_ms;
+  transfer_ms += other.transfer_ms;
+  return *this;
+}
+
 void CommunicationLedger::add(CollectiveOp op, const CommTag& tag, const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  Entry& sum = entries_[{op, tag.purpose}];
-  sum.calls += entry.calls;
-  sum.bytes_sent += entry.bytes_sent;
-  sum.bytes_received += entry.bytes_received;
-  sum.wait_ms += entry.wait_ms;
-  sum.transfer_ms += entry.transfer_ms;
+  entries_[{op, tag.purpose}] += entry;
 }
 
 std::map<CommunicationLedger::Key, CommunicationLedger::Entry> CommunicationLedger::entries()
@@ -55,10 +59,9 @@ int64_t bytes_sent_by(CollectiveOp op, int64_t numel, int64_t element_bytes, int
   const int64_t bytes = numel * element_bytes;
   switch (op) {
     case CollectiveOp::kAllReduce: {
-      // Everyone's segment but the own one goes out to be summed; then the own sum to everyone.
-      const int64_t segment =
-          segment_begin(numel, rank + 1, size) - segment_begin(numel, rank, size);
-      return bytes + (size - 2) * segment * element_bytes;
+      // Everyone's chunk but the own one goes out to be summed; then the own sum to everyone.
+      const int64_t chunk = chunk_begin(numel, rank + 1, size) - chunk_begin(numel, rank, size);
+      return bytes + (size - 2) * chunk * element_bytes;
     }
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllGather:

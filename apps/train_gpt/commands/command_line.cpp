@@ -62,7 +62,7 @@ Command add_train(CLI::App& program, const std::atomic<bool>& stop) {
 Command add_compare(CLI::App& program, const std::atomic<bool>& stop) {
   struct Options {
     ConfigOptions config;
-    std::vector<int> stages = {0, 1, 2};
+    std::vector<int> stages{zero::kStages.begin(), zero::kStages.end()};
     bool variants = false;
     std::vector<std::string> precisions;
   };

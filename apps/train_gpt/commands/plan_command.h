@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "apps/train_gpt/config/config.h"
+#include "zero/stage.h"
 
 namespace zerolab::app {
 
 /// What `train-gpt plan` was asked for.
 struct PlanOptions {
   std::vector<int64_t> ranks;  ///< empty: launch.ranks
-  std::vector<int> stages = {0, 1, 2};
+  std::vector<int> stages{zero::kStages.begin(), zero::kStages.end()};
   double tflops = 0.0;                 ///< see make_machine
   double memory_bandwidth_gbps = 0.0;  ///< see make_machine
   bool map = false;                    ///< print the layouts

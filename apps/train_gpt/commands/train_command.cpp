@@ -67,9 +67,9 @@ class Logging final : public RunObserver {
     write(layout_record(info));
     write(map_record(*info.layout));
     progress_.note(fmt::format("{} ({}): {} parameters + {} padding in {} buckets, {} ranks",
-                               zero::name_of_stage(info.options.stage),
-                               name_of(info.options.reduction()), info.num_params, info.padding,
-                               info.num_buckets, config_.launch.ranks));
+                               zero::name_of_stage(info.plan.stage), name_of(info.plan.reduction),
+                               info.num_params, info.padding, info.num_buckets,
+                               config_.launch.ranks));
     if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
       progress_.note(link);
     }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "zero/stage.h"
+
 namespace zerolab::app {
 namespace {
 
@@ -229,7 +231,7 @@ std::vector<Entry> make_table() {
   const Section<&RunConfig::zero> zero(table, "zero");
   zero.key<&ZeroSection::stage>(
           "stage", "What is partitioned: 0 nothing (DDP), 1 optimizer state, 2 gradients too.")
-      .in(between(0, 2));
+      .in(between(0, zero::kLastStage));
   zero.key<&ZeroSection::layout>(
           "layout", "A rank owns a slice of every bucket, or (DeepSpeed's) one contiguous range.")
       .one_of({"bucketed", "contiguous"});

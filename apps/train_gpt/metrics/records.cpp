@@ -42,9 +42,7 @@ CommunicationMean RunSummary::communication_mean(Purpose purpose) const {
   for (const CommunicationEntries& entries : communication) {
     for (const auto& [key, entry] : entries) {
       if (key.second == purpose) {
-        sum.bytes_sent += entry.bytes_sent;
-        sum.wait_ms += entry.wait_ms;
-        sum.transfer_ms += entry.transfer_ms;
+        sum += entry;
       }
     }
   }

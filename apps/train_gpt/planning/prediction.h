@@ -10,10 +10,11 @@ namespace zerolab::app {
 
 /// What one rank's step takes under one stage at one number of ranks, by a dry run of the real
 /// model and engine. All ranks hold and send the same bytes, with one exception: an all-reduce of a
-/// bucket that N does not divide (contiguous layout) cuts it into segments, one element longer on
+/// bucket that N does not divide (contiguous layout) cuts it into chunks, one element longer on
 /// some ranks, of which it sends N - 1. Told is what rank 0 sends.
 struct Prediction {
-  zero::EngineOptions options;  ///< with "auto" decided
+  zero::StagePlan plan;
+  int64_t bucket_size = 0;  ///< elements
   int64_t ranks = 0;
   int64_t num_params = 0;
   int64_t padding = 0;  ///< elements of the flat buffer

@@ -78,12 +78,7 @@ void Reporter::add_rest(int64_t step) {
 void Reporter::add(const std::vector<CommunicationEntries>& entries) {
   for (size_t rank = 0; rank < entries.size(); ++rank) {
     for (const auto& [key, entry] : entries[rank]) {
-      CommunicationLedger::Entry& sum = summary_.communication[rank][key];
-      sum.calls += entry.calls;
-      sum.bytes_sent += entry.bytes_sent;
-      sum.bytes_received += entry.bytes_received;
-      sum.wait_ms += entry.wait_ms;
-      sum.transfer_ms += entry.transfer_ms;
+      summary_.communication[rank][key] += entry;
     }
   }
 }

@@ -18,7 +18,7 @@ void switch_stage(const StageSwitch& change, RankContext& context, Communicator&
   }
   StageRecord record;
   record.step = change.step;
-  record.from = engine.options().stage;
+  record.from = engine.plan().stage;
   record.to = static_cast<int>(change.stage);
 
   engine.wait_for_parameters();

@@ -15,11 +15,11 @@ namespace zerolab::app {
 namespace {
 
 zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
-                                                  const zero::EngineOptions& options) {
+                                                  const zero::StagePlan& plan) {
   zero::CommunicationBytes mean;
   const int ranks = layout.options().world_size;
   for (int rank = 0; rank < ranks; ++rank) {
-    const zero::CommunicationBytes bytes = zero::communication_bytes(layout, options, rank);
+    const zero::CommunicationBytes bytes = zero::communication_bytes(layout, plan, rank);
     mean.formula = bytes.formula;
     mean.gradients += bytes.gradients;
     mean.parameters += bytes.parameters;
@@ -31,16 +31,16 @@ zero::CommunicationBytes mean_communication_bytes(const zero::Layout& layout,
 
 RunInfo describe(const zero::Engine& engine, int64_t vocab_size, std::string_view communicator) {
   const zero::Layout& layout = engine.layout();
-  return {.options = engine.options(),
+  return {.plan = engine.plan(),
           .communicator = communicator,
           .vocab_size = vocab_size,
           .num_params = layout.num_params(),
           .padding = layout.padding(),
           .num_buckets = static_cast<int64_t>(layout.buckets().size()),
           .layout = std::make_shared<const zero::Layout>(layout),
-          .state = zero::state_bytes(layout, engine.options(),
+          .state = zero::state_bytes(layout, engine.plan(),
                                      static_cast<int>(engine.optimizer().states().size())),
-          .communication = mean_communication_bytes(layout, engine.options())};
+          .communication = mean_communication_bytes(layout, engine.plan())};
 }
 
 /// A sample is a help, not the result: where it fails, a diverged model's for instance, it tells
@@ -108,16 +108,16 @@ void train_rank(const RunConfig& config, const TrainingData& data, RankContext& 
     if (reports) {
       record.ms = times_of(spans, whole.milliseconds());
       const zero::Engine& engine = trainer.engine();
-      record.stage = engine.options().stage;
+      record.stage = engine.plan().stage;
       if (step <= last_with_timeline) {
         record.timeline = context.ledger().timeline();
         // Single changes, which a trace follows, are not the log's.
         std::erase_if(record.timeline, [](const auto& sample) { return sample.phase.empty(); });
       }
-      record.excess_buffers = engine.buckets().excess_buffers();
+      record.excess_buffers = engine.bucket_memory().excess_buffers();
       if (record.excess_buffers > 0) {
         record.excess_parameter =
-            engine.layout().parameters()[engine.buckets().excess_parameter()].name;
+            engine.layout().parameters()[engine.bucket_memory().excess_parameter()].name;
       }
       reporter.hold(record);
     }

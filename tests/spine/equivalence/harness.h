@@ -39,6 +39,7 @@ struct RunSetup {
   int steps = 3;
   int64_t micro_batch = 2;
   zero::EngineOptions engine;
+  zero::DebugOptions debug;
   optim::OptimizerOptions optimizer = {.weight_decay = 0.1};
   double learning_rate = 1e-2;
   StreamMode streams = StreamMode::kImmediate;

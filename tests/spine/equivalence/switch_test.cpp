@@ -15,7 +15,7 @@ RunSetup switching(RunSetup setup, const std::vector<int>& stages) {
   setup.inspect = [stages](RankContext&, Communicator&, zero::Engine& engine, int step) {
     if (step > 0 && step <= static_cast<int>(stages.size())) {
       engine.set_stage(stages[step - 1]);
-      ASSERT_EQ(engine.options().stage, stages[step - 1]);
+      ASSERT_EQ(engine.plan().stage, stages[step - 1]);
     }
   };
   return setup;
@@ -84,7 +84,7 @@ TEST(StageSwitch, WithPoisonAndLazyStreams) {
     RunSetup switched = setup;
     switched.engine.layout = layout;
     switched.engine.overlap_comm = true;
-    switched.engine.poison = true;
+    switched.debug.poison = true;
     switched.streams = StreamMode::kLazy;
     for (switched.lazy_seed = 1; switched.lazy_seed <= 3; ++switched.lazy_seed) {
       EXPECT_EQ(
@@ -144,14 +144,14 @@ TEST(StageSwitch, IsRefusedInTheMiddleOfAStep) {
     rank.engine.backward(rank.model.loss(rank.context, 0, 1));
     rank.engine.end_micro_batch();
     expect_refused("in the middle of a step, after 1 of 2 micro-batches");
-    EXPECT_EQ(rank.engine.options().stage, 0);
+    EXPECT_EQ(rank.engine.plan().stage, 0);
     rank.engine.begin_micro_batch();
     rank.engine.backward(rank.model.loss(rank.context, 0, 1));
     rank.engine.end_micro_batch();
     rank.engine.step({.learning_rate = 0.1});
     rank.engine.set_stage(1);
     EXPECT_THROW(rank.engine.set_stage(3), ConfigError);
-    EXPECT_EQ(rank.engine.options().stage, 1);
+    EXPECT_EQ(rank.engine.plan().stage, 1);
   });
 }
 
