@@ -36,6 +36,7 @@ RankOptions options_of(const RunSetup& setup, int rank) {
   return {.rank = rank,
           .world_size = setup.world_size,
           .threads = 1,
+          .memory_limit = setup.memory_limit,
           .poison = setup.debug.poison,
           .streams = setup.streams,
           .lazy_seed = setup.lazy_seed * 1000 + rank};

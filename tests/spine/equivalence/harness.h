@@ -45,6 +45,7 @@ struct RunSetup {
   StreamMode streams = StreamMode::kImmediate;
   uint64_t lazy_seed = 0;
   double timeout_s = 60.0;
+  int64_t memory_limit = 0;  ///< bytes a rank; 0: none
   /// Called on every rank after construction and after each step (from 1); for what a test wants to
   /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;
