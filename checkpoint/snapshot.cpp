@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "checkpoint/component.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::checkpoint {
 namespace {
@@ -116,6 +116,13 @@ int64_t restore(const Checkpoint& checkpoint, RankContext& context, zero::Engine
   require_same_model(checkpoint, parameters);
   const CategoryScope scope(context, Category::kCheckpoint);
   const std::vector<std::string> states = engine.optimizer().state_names();
+  // Names may be shared: the moment of AdamW is none of Lion's.
+  const std::vector<std::string>& saved = checkpoint.manifest().tensors;
+  require(states.empty() || saved.size() <= states.size() + 1, kComponent,
+          "'{}' is another optimizer's; got {} of each parameter, expected {}; resume with the "
+          "optimizer that saved it",
+          checkpoint.folder().string(), fmt::join(saved, ", "),
+          fmt::join(tensors_of(engine), ", "));
   Reader reader(checkpoint);
   for (const zero::Segment& segment : engine.optimizer().updated_segments()) {
     read_into(reader, piece_of(engine.layout(), segment, kWeight),

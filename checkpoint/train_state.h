@@ -30,7 +30,7 @@ struct TrainState {
 };
 
 void to_json(nlohmann::json& json, const TrainState& state);
-/// Throws an exception of the JSON library or `Error` where a field is missing or impossible.
+/// Throws an exception of the JSON library or `Error` if a field is missing or impossible.
 void from_json(const nlohmann::json& json, TrainState& state);
 
 }  // namespace zerolab::checkpoint

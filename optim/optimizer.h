@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
-#include "framework/core/backend.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::optim {
 
@@ -21,11 +24,11 @@ struct ParameterGroup {
 ParameterGroup decay_matrices(const Parameter& parameter);
 
 struct OptimizerOptions {
-  std::string name = "adamw";  ///< adamw, sgd
+  std::string name = "adamw";  ///< one of `optimizer_names`
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double momentum = 0.0;  ///< sgd only
+  double momentum = 0.0;
   double weight_decay = 0.0;
   std::function<ParameterGroup(const Parameter&)> group_of = decay_matrices;
 };
@@ -53,6 +56,9 @@ class Optimizer {
                       const Tensor& gradient, const Tensor& parameter,
                       std::span<const Tensor> states) const = 0;
 };
+
+/// The names of all optimizers, each an update rule (framework/update_rules).
+std::vector<std::string> optimizer_names();
 
 /// Throws `ConfigError` for an unknown name.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options);

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "framework/core/backend.h"
 #include "framework/core/exact_sum.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 #include "zero/gradient_storage.h"
 #include "zero/layout.h"
 #include "zero/stage_plan.h"

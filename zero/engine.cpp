@@ -5,9 +5,9 @@
 
 #include "framework/autograd/node.h"
 #include "framework/comm/agreement.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
+#include "framework/tensor/backend.h"
 #include "zero/poison.h"
 
 namespace zerolab::zero {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 

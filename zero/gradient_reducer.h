@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "zero/gradient_storage.h"
 #include "zero/layout.h"
 #include "zero/stage_plan.h"

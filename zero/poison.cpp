@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 namespace {

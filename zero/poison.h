@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "zero/gradient_storage.h"
 #include "zero/layout.h"
 

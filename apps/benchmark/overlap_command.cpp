@@ -22,7 +22,7 @@ struct RankTimes {
   double transfer = 0.0;         ///< of gradients
   double last_transfer = 0.0;    ///< of the last bucket's, which nothing can hide
   double exposed = 0.0;          ///< the compute stream stood still for gradients
-  double exposed_end = 0.0;      ///< of that, behind the backward
+  double exposed_end = 0.0;      ///< of that, after the backward
   double exposed_gathers = 0.0;  ///< it stood still for parameters
 
   RankTimes(const std::vector<Span>& spans, int last_bucket) {

@@ -2,6 +2,10 @@
 
 #include <chrono>
 
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
+#include "framework/update_rules/update_rule.h"
+
 namespace zerolab::bench {
 namespace {
 
@@ -60,15 +64,13 @@ class ProfiledBackend final : public Backend {
   void accumulate(Stream& stream, const Tensor& source, const Tensor& out) override {
     timed({"accumulate"}, 0, 3 * of(out), [&] { inner_.accumulate(stream, source, out); });
   }
-  void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
-             const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) override {
-    timed({"adamw"}, 0, 7 * of(parameter),
-          [&] { inner_.adamw(stream, arguments, gradient, parameter, exp_avg, exp_avg_sq); });
-  }
-  void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
-           const Tensor& parameter, const Tensor& momentum_buffer) override {
-    timed({"sgd"}, 0, 3 * of(parameter) + 2 * of(momentum_buffer),
-          [&] { inner_.sgd(stream, arguments, gradient, parameter, momentum_buffer); });
+  void update(Stream& stream, const UpdateRule& rule, double gradient_scale, const Tensor& gradient,
+              const Tensor& parameter, std::span<const Tensor> states) override {
+    const std::string_view name =
+        std::visit([]<typename Rule>(const Rule&) { return Rule::kName; }, rule.rule);
+    const auto passes = static_cast<double>(3 + 2 * states.size());
+    timed({name}, 0, passes * of(parameter),
+          [&] { inner_.update(stream, rule, gradient_scale, gradient, parameter, states); });
   }
   void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,
                            int64_t base_index, const Tensor& statistics) override {

@@ -41,7 +41,7 @@ std::string Variant::range_ms() const {
 void take_turns(std::vector<Variant>& variants, int rounds) {
   for (int round = 0; round <= rounds; ++round) {
     for (size_t turn = 0; turn < variants.size(); ++turn) {
-      // Another one begins each round, so that none is always behind the same neighbour.
+      // Another one begins each round, so that none always follows the same neighbour.
       Variant& variant = variants[(turn + round) % variants.size()];
       StepMeasurement measured = variant.group->step();
       if (round > 0) {

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "framework/core/clock.h"
+
 namespace zerolab {
 
-/// What a backend keeps behind an `Event`: a point in a stream that is reached or not.
+/// A backend's implementation of an `Event`: a point in a stream that is reached or not.
 class EventState {
  public:
   virtual ~EventState() = default;
@@ -36,9 +37,7 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
-using Clock = std::chrono::steady_clock;
-
-/// What a backend keeps behind a `StreamTime` that it does not know at once.
+/// A backend's implementation of a `StreamTime` that it does not know at once.
 class StreamTimeState {
  public:
   virtual ~StreamTimeState() = default;

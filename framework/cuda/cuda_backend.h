@@ -1,9 +1,9 @@
 #pragma once
 
-#include "framework/core/backend.h"
 #include "framework/cuda/backend.h"
 #include "framework/cuda/cublas_products.h"
 #include "framework/cuda/cudnn_attention.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 
@@ -95,10 +95,8 @@ class CudaBackend final : public Backend {
                     const Tensor& target, const Tensor& dprediction, bool accumulate) override;
 
   // --- optimizer ---
-  void adamw(Stream& stream, const AdamWArguments& arguments, const Tensor& gradient,
-             const Tensor& parameter, const Tensor& exp_avg, const Tensor& exp_avg_sq) override;
-  void sgd(Stream& stream, const SgdArguments& arguments, const Tensor& gradient,
-           const Tensor& parameter, const Tensor& momentum_buffer) override;
+  void update(Stream& stream, const UpdateRule& rule, double gradient_scale, const Tensor& gradient,
+              const Tensor& parameter, std::span<const Tensor> states) override;
 
   // --- statistics ---
   void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t block,

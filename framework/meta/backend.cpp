@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
-#include "framework/comm/link.h"
+#include "framework/core/clock.h"
 #include "framework/core/modelled_stream.h"
-#include "framework/core/rank_context.h"
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {
@@ -144,13 +146,13 @@ class MetaBackend final : public Backend {
     pass(stream, bytes_of(prediction, target) + written(dprediction, accumulate));
   }
 
-  void adamw(Stream& stream, const AdamWArguments&, const Tensor& gradient, const Tensor& parameter,
-             const Tensor& exp_avg, const Tensor& exp_avg_sq) override {
-    pass(stream, bytes_of(gradient) + 2 * bytes_of(parameter, exp_avg, exp_avg_sq));
-  }
-  void sgd(Stream& stream, const SgdArguments&, const Tensor& gradient, const Tensor& parameter,
-           const Tensor& momentum_buffer) override {
-    pass(stream, bytes_of(gradient) + 2 * bytes_of(parameter, momentum_buffer));
+  void update(Stream& stream, const UpdateRule&, double, const Tensor& gradient,
+              const Tensor& parameter, std::span<const Tensor> states) override {
+    int64_t updated = parameter.bytes();
+    for (const Tensor& state : states) {
+      updated += state.bytes();
+    }
+    pass(stream, gradient.bytes() + 2 * updated);
   }
   void gradient_statistics(Stream& stream, const Tensor& gradient, int64_t, int64_t,
                            const Tensor&) override {

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
-#include "framework/core/rank_context.h"
 #include "framework/nn/init.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::nn {
 
-/// Where a module stands when it is made: its rank, its dotted name, and how parameters are made.
+/// The surroundings of a module when it is made: its rank, its dotted name, and how parameters are
+/// made.
 struct Scope {
   RankContext& context;
   uint64_t seed = 0;

@@ -157,6 +157,32 @@ TEST(ResumePrecision, MasterWeightsAreTheWeights) {
   });
 }
 
+/// Each optimizer's state is resumed, and no other optimizer's is taken for it.
+TEST(ResumeOptimizer, EveryOptimizersStateAndNoOthers) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  const ModelFactory model = tiny_gpt(true);
+  const auto with = [](const std::string& name, int stage) {
+    RunSetup setup = setup_of(stage, 3);
+    setup.optimizer = {.name = name, .momentum = 0.9, .weight_decay = 0.1};
+    return setup;
+  };
+  for (const std::string& name : optim::optimizer_names()) {
+    const data::TempDir folder;
+    train_and_save(*backend, model, with(name, 2), folder.path(""));
+    for (const std::string& other : optim::optimizer_names()) {
+      SCOPED_TRACE(testing::Message() << name << " resumed by " << other);
+      const auto resume = [&] {
+        return resume_and_train(*backend, model, with(other, 1), folder.path(""));
+      };
+      if (other == name) {
+        EXPECT_EQ(resume(), undisturbed(*backend, model, with(name, 0)));
+      } else {
+        EXPECT_NE(data::message_of<Error>(resume), "");
+      }
+    }
+  }
+}
+
 /// The counters that the next step follows from are resumed with the tensors.
 TEST(ResumeProgress, CountersAndLossScale) {
   const std::unique_ptr<Backend> backend = fast_backend();

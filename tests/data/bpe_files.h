@@ -9,8 +9,11 @@
 
 namespace zerolab::data {
 
-/// A vocabulary of 256 bytes, 120 merges and the end of text, which make_vocab.py there has made.
+/// A vocabulary of 256 bytes, 120 merges and the end of text, made by make_vocab.py there.
 constexpr const char* kSmallVocabulary = SOURCE_FOLDER "/tests/data/vocab";
+
+/// GPT-2's merges, and texts with their tokens; see the README there.
+constexpr const char* kGpt2Vocabulary = SOURCE_FOLDER "/tests/data/gpt2";
 
 /// An encoder.json of all bytes and those of `symbols` that are longer.
 inline std::string encoder_json(const std::vector<std::string>& symbols) {

@@ -77,11 +77,7 @@ TEST(Words, AreThoseOfThePatternOnRandomText) {
 }
 
 TEST(Words, AreThoseOfThePatternOnRealText) {
-  const std::string path = find_shared("data/tinyshakespeare.txt");
-  if (path.empty()) {
-    GTEST_SKIP() << "shared/data is not there";
-  }
-  const MappedFile file(path);
+  const MappedFile file(kTinyShakespeare);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), 300'000);
   EXPECT_EQ(words_of(text), words_of_pcre2(text));
 }

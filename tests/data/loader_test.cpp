@@ -202,10 +202,7 @@ TEST(LoaderTest, RefusesAMicroBatchThatIsNotThereAndBuffersThatDoNotFit) {
 }
 
 TEST(LoaderTest, ReadsTheReferenceRunsTokensWithoutWrapping) {
-  const std::string path = find_shared("reference/gpt-tiny/tokens.bin");
-  if (path.empty()) {
-    GTEST_SKIP() << "shared/reference is not beside the project";
-  }
+  const std::string path = SOURCE_FOLDER "/tests/spine/reference/data/gpt-tiny/tokens.bin";
   const auto dataset = TokenDataset::from_shards(Corpus(std::vector{path}));
   EXPECT_NO_THROW(dataset->require_tokens_below(257));
   const Loader::Options options = {.shape = {.batch_size = 2, .block_size = 32},

@@ -49,11 +49,8 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-/// `name` in the folder of shared test material beside the project; empty: not there.
-inline std::string find_shared(std::string_view name) {
-  const auto path = std::filesystem::path(SOURCE_FOLDER) / ".." / "shared" / name;
-  return std::filesystem::exists(path) ? path.string() : "";
-}
+/// Karpathy's collection of Shakespeare's plays, 1,115,394 characters.
+constexpr const char* kTinyShakespeare = SOURCE_FOLDER "/configs/tinyshakespeare.txt";
 
 /// The text of the `Failure` that `action` throws; the test fails where it throws another or none.
 template <typename Failure, typename Action>

@@ -120,11 +120,7 @@ TEST(SplitTest, RefusesAFractionOutOfRange) {
 }
 
 TEST(TinyShakespeare, HasTheSizesOfNanoGpt) {
-  const std::string path = find_shared("data/tinyshakespeare.txt");
-  if (path.empty()) {
-    GTEST_SKIP() << "shared/data/tinyshakespeare.txt is not beside the project";
-  }
-  const Corpus corpus(Paths{path});
+  const Corpus corpus(Paths{kTinyShakespeare});
   const auto tokenizer = make_tokenizer("char", corpus.texts());
   EXPECT_EQ(tokenizer->vocab_size(), 65);
   const auto dataset = TokenDataset::from_text(corpus, *tokenizer);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
 #include "framework/onednn/backend.h"
 #include "framework/plain/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::optim {
 namespace {
@@ -50,7 +50,7 @@ Values train(Backend& backend, const OptimizerOptions& options, bool decay, floa
   return parameter.to_host<float>();
 }
 
-/// Expected values: torch.optim.SGD and torch.optim.AdamW in fp64.
+/// Expected values: torch.optim.SGD and torch.optim.AdamW in fp64; of Lion, make_lion.py's.
 void expect(const OptimizerOptions& options, const std::vector<double>& expected,
             bool decay = true) {
   std::vector<std::unique_ptr<Backend>> backends;
@@ -97,13 +97,40 @@ TEST(AdamW, LeavesSpansThatDoNotDecayAlone) {
          {0.621054297, -0.457481019, 0.344099358, 2.120063778}, false);
 }
 
+TEST(Lion, IsItsPapers) {
+  // The last element's first gradient is zero, and so is its first step.
+  expect({.name = "lion", .beta1 = 0.9, .beta2 = 0.99},
+         {0.700000000, -0.600000000, 0.350000000, 1.800000000});
+}
+
+TEST(Lion, WithWeightDecayIsItsPapers) {
+  expect({.name = "lion", .beta1 = 0.5, .beta2 = 0.8, .weight_decay = 0.3},
+         {0.387847445, -0.529195032, 0.314511525, 1.723290751});
+}
+
+TEST(Lion, DoesNotMoveWhereNoGradientEverWas) {
+  const auto backend = make_plain_backend();
+  RankContext context({}, *backend);
+  for (const float zero : {0.0F, -0.0F}) {
+    const Tensor gradient = Tensor::from_host(context, {1}, std::span<const float>(&zero, 1));
+    const Tensor parameter = Tensor::from_host(context, {1}, std::span<const float>(kStart.data(), 1));
+    const Tensor state = Tensor::zeros(context, {1}, DType::kFloat32);
+    make_optimizer({.name = "lion"})
+        ->update(*backend, context.compute(), {.learning_rate = kLearningRate}, gradient, parameter,
+                 std::span(&state, 1));
+    EXPECT_EQ(parameter.item(), kStart[0]);
+  }
+}
+
 TEST(Optimizer, KeepsOnlyTheStateThatItNeeds) {
   EXPECT_EQ(make_optimizer({.name = "sgd"})->state_names().size(), 0);
   EXPECT_EQ(make_optimizer({.name = "sgd", .momentum = 0.9})->state_names().size(), 1);
   EXPECT_EQ(make_optimizer({.name = "adamw"})->state_names().size(), 2);
+  EXPECT_EQ(make_optimizer({.name = "lion"})->state_names(), std::vector<std::string>{"exp_avg"});
 }
 
 TEST(Optimizer, RefusesAnUnknownName) {
+  EXPECT_EQ(optimizer_names(), (std::vector<std::string>{"adamw", "sgd", "lion"}));
   EXPECT_THROW(make_optimizer({.name = "adam"}), ConfigError);
 }
 

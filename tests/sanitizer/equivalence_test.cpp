@@ -54,8 +54,8 @@ const Combination kPairwise[] = {
     {2, 1, 1, false, true, 1, true, false, true, false, true, false},
 };
 
-/// A subset of the equivalence matrix (design §8.1) where nothing hides or fakes a race: the plain
-/// backend without OpenMP.
+/// A subset of the equivalence matrix (docs/design.md 8) where nothing hides or fakes a race: the
+/// plain backend without OpenMP.
 TEST(Sanitizer, APairwiseSubsetOfTheMatrixHasTheBitsOfDdp) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const Combination& c : kPairwise) {

@@ -15,7 +15,7 @@ ExactModel many_parameters(int count) {
   return {.shapes = flat_shapes(sizes), .coefficient = ExactModel::multiples_of(12)};
 }
 
-/// Fault 11: the streams of compute and communication with a bucket for every parameter.
+/// docs/faults.md 11: the streams of compute and communication with a bucket for every parameter.
 TEST(Sanitizer, OverlapOfManyTinyBuckets) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   const ExactModel model = many_parameters(100);

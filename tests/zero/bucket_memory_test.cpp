@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/test_rank.h"
 #include "tests/zero/recording_communicator.h"
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/test_rank.h"
 #include "tests/zero/recording_communicator.h"
 

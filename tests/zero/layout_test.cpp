@@ -114,7 +114,8 @@ struct Case {
   }
 };
 
-/// Sizes that divide by nothing, empty and huge parameters, more ranks than elements (faults 1–5).
+/// Sizes that divide by nothing, empty and huge parameters, more ranks than elements
+/// (docs/faults.md 1–5).
 std::vector<Case> awkward_cases() {
   const std::vector<std::vector<int64_t>> models = {{1},
                                                     {1, 1},

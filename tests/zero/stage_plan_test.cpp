@@ -18,7 +18,8 @@ std::string refusal_of(const EngineOptions& options) {
   return "";
 }
 
-/// Every combination is either legal or refused with its reason: fault 20's half that is a table.
+/// Every combination is either legal or refused with its reason: docs/faults.md 20, the half that
+/// is a table.
 TEST(StagePlan, RefusesWhatNoEngineCouldHonour) {
   const auto expect_refused = [](const EngineOptions& options, const std::string& reason) {
     EXPECT_NE(refusal_of(options).find(reason), std::string::npos) << refusal_of(options);
@@ -67,7 +68,7 @@ TEST(StagePlan, AllowsEverythingElse) {
   }
 }
 
-/// Design §5: which dtypes gradients are kept and sent in.
+/// docs/design.md 6: which dtypes gradients are kept and sent in.
 TEST(StagePlan, DtypesOfGradients) {
   EngineOptions options = {.stage = 2};
   const auto plan = [&] { return StagePlan(options, DType::kBFloat16); };

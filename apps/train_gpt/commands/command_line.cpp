@@ -20,7 +20,7 @@ namespace {
 
 // Each function's options live as long as the command that it returns.
 
-/// What names a configuration.
+/// The options that name a configuration.
 struct ConfigOptions {
   std::string file;
   std::vector<std::string> overrides;

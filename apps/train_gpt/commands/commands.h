@@ -20,8 +20,8 @@ struct SampleCommand {
 /// anything is written. Returns the predicted bytes of rank 0 by category.
 MemoryLedger::Snapshot require_fits(const RunConfig& config, int64_t vocab_size);
 
-/// One run with its log and its progress on `stdout`; the summary line ends both. A trace that
-/// could not be written is told on `stderr`; it fails the command, but harms no run.
+/// One run with its log and its progress on `stdout`; the summary line ends both. If a trace cannot
+/// be written, `stderr` says so; that fails the command, but harms no run.
 RunSummary run_logged(const RunConfig& config, const TrainingData& data,
                       const std::atomic<bool>& stop,
                       const checkpoint::Checkpoint* resume = nullptr);

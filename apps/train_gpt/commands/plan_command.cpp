@@ -14,6 +14,7 @@
 #include "apps/train_gpt/text/text_table.h"
 #include "apps/train_gpt/training/dry_run.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 namespace {

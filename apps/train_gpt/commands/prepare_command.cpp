@@ -118,7 +118,7 @@ std::vector<std::string> paths_of(const PrepareOptions& options) {
   return inputs;
 }
 
-/// What is asked for, with nothing done.
+/// The state that the options ask for, before anything is done.
 PrepareState new_state(const PrepareOptions& options, const std::vector<std::string>& paths,
                        const data::Tokenizer& tokenizer) {
   PrepareState state;

@@ -10,7 +10,7 @@
 
 namespace zerolab::app {
 
-/// What makes the shards of `train-gpt prepare` what they are, and how far they are: the file
+/// What the shards of `train-gpt prepare` are made of, and how far they are: the file
 /// `prepare.json` beside them.
 struct PrepareState {
   struct Input {
@@ -28,7 +28,7 @@ struct PrepareState {
 
   int64_t shards = 0;       ///< that are finished
   int64_t tokens = 0;       ///< in them
-  data::TextPosition next;  ///< of the first token behind them
+  data::TextPosition next;  ///< of the first token after them
   bool complete = false;
 
   /// Throws `ConfigError` that names what differs, where the shards of this state are not those
@@ -37,7 +37,7 @@ struct PrepareState {
 
   /// Puts the file in place of the older one, durably.
   void save(const std::filesystem::path& path) const;
-  /// Throws `Error` where it is no such file.
+  /// Throws `Error` if it is no such file.
   static PrepareState load(const std::filesystem::path& path);
 };
 

@@ -43,8 +43,8 @@ bool wants_text(const Entry* entry) {
          std::holds_alternative<std::vector<std::string>*>(field);
 }
 
-/// What an override's text means for a key: TOML, or the plain text where that is no TOML value or
-/// the key wants text (`--set run.name=2024-05-01`).
+/// The value that an override's text means for a key: TOML, or the plain text if that is no TOML
+/// value or the key wants text (`--set run.name=2024-05-01`).
 toml::table override_value(const std::string& text, const Entry* entry) {
   toml::table plain{{"value", text}};
   try {

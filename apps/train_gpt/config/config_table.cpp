@@ -200,11 +200,15 @@ std::vector<Entry> make_table() {
       .in(above(0));
 
   const Section<&RunConfig::optimizer> optimizer(table, "optimizer");
-  optimizer.key<&OptimizerSection::name>("name", "adamw is PyTorch's.").one_of({"adamw", "sgd"});
+  optimizer
+      .key<&OptimizerSection::name>("name",
+                                    "adamw and sgd are PyTorch's; lion has half of adamw's state.")
+      .one_of({"adamw", "sgd", "lion"});
   optimizer.key<&OptimizerSection::lr>("lr", "Learning rate, at its highest.").in(at_least(0));
   optimizer
       .key<&OptimizerSection::betas>("betas",
-                                     "Decay of adamw's two moments, exp_avg and exp_avg_sq.")
+                                     "Decay of adamw's two moments, exp_avg and exp_avg_sq; of "
+                                     "lion's direction and its exp_avg.")
       .in(fraction());
   optimizer.key<&OptimizerSection::eps>("eps", "Added to adamw's denominator.").in(above(0));
   optimizer

@@ -144,7 +144,7 @@ struct Store {
     });
   }
 
-  /// Faults within an entry are told with the entry's own line.
+  /// Errors within an entry name the entry's own line.
   bool operator()(std::vector<StageSwitch>* target) const {
     target->clear();
     const toml::array* array = node.as_array();

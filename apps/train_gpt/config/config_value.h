@@ -11,7 +11,7 @@
 
 namespace zerolab::app {
 
-/// What a value was read from: a file, whose lines messages name, or an override.
+/// The source of a value: a file, whose lines messages name, or an override.
 struct Origin {
   std::string name;
   bool is_file = false;

@@ -88,7 +88,7 @@ struct EvaluationRecord {
 /// What the model writes.
 struct SampleRecord {
   int64_t step = 0;   ///< steps done
-  std::string text;   ///< behind the prompt
+  std::string text;   ///< after the prompt
   std::string error;  ///< why there is no more of it; empty: there is all
 };
 

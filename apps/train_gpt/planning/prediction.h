@@ -11,7 +11,7 @@ namespace zerolab::app {
 /// What one rank's step takes under one stage at one number of ranks, by a dry run of the real
 /// model and engine. All ranks hold and send the same bytes, with one exception: an all-reduce of a
 /// bucket that N does not divide (contiguous layout) cuts it into chunks, one element longer on
-/// some ranks, of which it sends N - 1. Told is what rank 0 sends.
+/// some ranks, of which it sends N - 1. The bytes are those that rank 0 sends.
 struct Prediction {
   zero::StagePlan plan;
   int64_t bucket_size = 0;  ///< elements
@@ -25,7 +25,7 @@ struct Prediction {
   zero::CommunicationBytes formula;    ///< of rank 0
   StepTimes ms;                        ///< of a step on the machine
 
-  /// What a rank needs: the step's peak, or that of the start.
+  /// Bytes that a rank needs: the step's peak, or that of the start.
   int64_t peak() const { return std::max(start_peak, memory.total_peak); }
   /// Parameters, gradients, optimizer state and master weights after a step.
   int64_t model_states() const;

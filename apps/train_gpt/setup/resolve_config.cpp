@@ -159,10 +159,10 @@ void check(const RunConfig& config) {
            "model.n_embd does not divide into heads; got {}, expected a multiple of n_head {}",
            config.model.n_embd, config.model.n_head);
   }
-  if (config.optimizer.name == "adamw" && config.optimizer.momentum != 0) {
+  if (config.optimizer.name != "sgd" && config.optimizer.momentum != 0) {
     refuse(config, "optimizer.momentum",
-           "optimizer.momentum is sgd's; got {} with adamw, expected 0; adamw has betas",
-           config.optimizer.momentum);
+           "optimizer.momentum is sgd's; got {0} with {1}, expected 0; {1} has betas",
+           config.optimizer.momentum, config.optimizer.name);
   }
   if (config.schedule.warmup_steps > config.run.steps) {
     refuse(config, "schedule.warmup_steps",

@@ -23,7 +23,7 @@ struct Fill {
 };
 constexpr Fill kProgress = {'=', 32};
 
-/// What the bars tell apart.
+/// The kinds of memory that a bar shows.
 struct Kind {
   std::string_view name;
   Fill fill;

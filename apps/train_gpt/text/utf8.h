@@ -10,9 +10,9 @@ namespace zerolab::app {
 /// character; what is no UTF-8 passes as it is.
 class Utf8Parts {
  public:
-  /// What is whole by now.
+  /// The characters that are whole by now.
   std::string push(std::string_view part);
-  /// What was held back, at the text's end.
+  /// The bytes that were held back, at the text's end.
   std::string rest() { return std::exchange(held_, {}); }
 
  private:

@@ -16,10 +16,10 @@ class RankCheckpoints {
 
   /// 0 at a start.
   int64_t steps_done() const { return steps_done_; }
-  /// Counts a step, and tells whether to save behind it, the same on all ranks. `last`: no step
+  /// Counts a step, and returns whether to save after it, the same on all ranks. `last`: no step
   /// follows.
   bool add_step(int64_t step, const zero::StepResult& result, bool last);
-  /// What is logged of the step comes before it, so that a resumed run's log has it.
+  /// The step's records are logged before it, so that a resumed run's log has them.
   void save(int64_t step) { writer_->save(manifest(step)); }
   /// Returns when this rank's file is written.
   void wait();

@@ -37,7 +37,8 @@ bool changes_no_bits(const std::string& key, const RunConfig& config) {
   const auto is_in = [&](const std::vector<std::string>& keys) {
     return std::ranges::find(keys, key) != keys.end();
   };
-  // Design §1.3: with several micro-batches the stages add in another order, unless told not to.
+  // docs/design.md 6: with several micro-batches the stages add in another order, unless told not
+  // to.
   const bool one_order =
       config.train.gradient_accumulation_steps == 1 || config.zero.reduce_each_micro_batch;
   // The schedule's end is the last step, unless the rate is constant.

@@ -53,13 +53,14 @@ class Reporter {
   void stage(const StageRecord& record) { observer_.on_stage(record); }
   void evaluation(const EvaluationRecord& record);
   void sample(const SampleRecord& record) { observer_.on_sample(record); }
-  /// Tells what has been saved since the last call; null: no checkpoints.
+  /// Reports what has been saved since the last call; null: no checkpoints.
   void saved(checkpoint::Writer* writer);
   /// Adds collectives that ended after the last record, which all ranks have laid as those of
   /// `step`.
   void add_rest(int64_t step);
   void end(const std::vector<Parameter*>& parameters) { observer_.on_end(parameters); }
-  /// What there is of the trace, unless it has been told. To be called when the ranks have ended.
+  /// The part of the trace that there is, unless it has been reported. To be called when the ranks
+  /// have ended.
   void report_trace();
   RunSummary finish(int64_t planned_steps);
 

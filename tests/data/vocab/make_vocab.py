@@ -59,4 +59,5 @@ def main():
     rows = [json.dumps({"text": t, "ids": encode(t, encoder, ranks)}) + "\n" for t in TEXTS]
     (folder / "expected.jsonl").write_text("".join(rows))
 
-main()
+if __name__ == "__main__":
+    main()

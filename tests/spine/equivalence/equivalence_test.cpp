@@ -12,7 +12,7 @@ namespace zerolab::test {
 namespace {
 
 /// The settings that decide which additions are made. Every stage, bucket size, overlap and
-/// alignment must give the same bits as DDP at the same ones (design §8.1).
+/// alignment must give the same bits as DDP at the same ones (docs/design.md 8).
 struct Matrix {
   int world_size;
   int micro_batches;
@@ -140,8 +140,8 @@ TEST(Equivalence, WithoutReductionOfEachMicroBatchStagesZeroAndOneAgreeAndStageT
   }
 }
 
-/// Streams that run only what a wait demands, in a random order: a missing event would show (design
-/// §4).
+/// Streams that run only what a wait demands, in a random order: a missing event would show
+/// (docs/design.md 4).
 TEST(Equivalence, LazyStreamsGiveTheSameBits) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const int micro_batches : {1, 3}) {
@@ -159,7 +159,7 @@ TEST(Equivalence, LazyStreamsGiveTheSameBits) {
   }
 }
 
-/// Un-owned slices and freed memory are NaN, and nobody reads them (design §8.6).
+/// Un-owned slices and freed memory are NaN, and nobody reads them (docs/design.md 8).
 TEST(Equivalence, PoisonChangesNothing) {
   const std::unique_ptr<Backend> backend = fast_backend();
   for (const int world_size : {1, 4}) {
@@ -175,7 +175,7 @@ TEST(Equivalence, PoisonChangesNothing) {
   }
 }
 
-/// Sizes that divide by nothing, ranks that own nothing (faults 1–3, 5, 9, 10).
+/// Sizes that divide by nothing, ranks that own nothing (docs/faults.md 1–3, 5, 9, 10).
 TEST(Equivalence, AwkwardSizes) {
   const std::unique_ptr<Backend> backend = fast_backend();
   const std::vector<std::vector<int64_t>> models = {{1, 1}, {4, 5}, {3, 25, 1}, {7, 31, 100, 8}};
@@ -193,6 +193,21 @@ TEST(Equivalence, AwkwardSizes) {
               << setup.to_string();
         }
       }
+    }
+  }
+}
+
+/// Every update rule works element by element, wherever its spans are cut.
+TEST(Equivalence, EveryOptimizerHasTheBitsOfDdp) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  for (const std::string& name : optim::optimizer_names()) {
+    RunSetup ddp = ddp_of({.world_size = 3, .micro_batches = 1, .clip = 0.1, .tied = true});
+    ddp.optimizer = {.name = name, .momentum = 0.9, .weight_decay = 0.1};
+    const Outcome expected = run(*backend, tiny_gpt(true), ddp);
+    ASSERT_NE(expected.losses[0], expected.losses[2]) << name;
+    for (const RunSetup& setup : variants_of(ddp)) {
+      EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
+          << name << " " << setup.to_string();
     }
   }
 }

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "framework/tensor/backend.h"
 #include "framework/core/philox.h"
+#include "framework/kernels/weight_layout.h"
 #include "framework/ops/elementwise.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::test {
 namespace {
@@ -26,7 +29,7 @@ class ExactModule final : public nn::Module {
 /// Σ of coefficients × parameter, one element.
 Tensor weighted_sum(const Tensor& parameter, const Tensor& coefficients, const ExactModel& model) {
   RankContext& context = autograd::begin_op("weighted_sum", {parameter});
-  const Tensor out = Tensor::empty(context, Shape{1}, DType::kFloat32);
+  const Tensor out = Tensor::empty(context, Shape{1}, parameter.dtype());
   const Shape row = {1, parameter.numel()};
   context.backend().linear_forward(context.compute(), parameter.detached().view(row), coefficients,
                                    WeightLayout::kInOut, Tensor(), out.view(Shape{1, 1}));
@@ -67,7 +70,8 @@ double mean_coefficient(const ExactModel& model, int64_t first_sample, int64_t r
 
 ModelFactory ExactModel::factory() const {
   return [model = *this](RankContext& context) {
-    auto module = std::make_unique<ExactModule>(nn::Scope{.context = context, .name = ""}, model);
+    auto module = std::make_unique<ExactModule>(
+        nn::Scope{.context = context, .dtype = model.dtype, .name = ""}, model);
     const std::vector<Parameter*> parameters = module->parameters();
     return TestModel{
         std::move(module),
@@ -80,9 +84,11 @@ ModelFactory ExactModel::factory() const {
               means[i] = static_cast<float>(mean_coefficient(model, first_sample, rows, p, i));
             }
             const Shape column = {parameters[p]->numel(), 1};
-            const Tensor term =
-                weighted_sum(parameters[p]->tensor(),
-                             Tensor::from_host(rank, column, std::span<const float>(means)), model);
+            const Tensor coefficients = Tensor::empty(rank, column, model.dtype);
+            rank.backend().copy(rank.compute(),
+                                Tensor::from_host(rank, column, std::span<const float>(means)),
+                                coefficients);
+            const Tensor term = weighted_sum(parameters[p]->tensor(), coefficients, model);
             loss = loss.defined() ? ops::add(loss, term) : term;
           }
           return loss;

@@ -23,6 +23,7 @@ struct ExactModel {
   std::function<std::vector<int>(int rank, int64_t index)> terms = {};
   std::set<int> used_twice = {};
   std::set<int> frozen = {};
+  DType dtype = DType::kFloat32;  ///< of weights, coefficients and loss
   /// Called as each term's gradient is about to be written.
   std::function<void(RankContext&, const autograd::Destination&)> during_backward = {};
 

@@ -85,6 +85,25 @@ TEST_P(MixedPrecision, StageSwitchesKeepTheBits) {
   EXPECT_EQ(difference(run(*backend, model, setup), expected), "");
 }
 
+TEST(MixedPrecision, EveryOptimizersMasterWeightsAndStateFollowStageSwitches) {
+  const std::unique_ptr<Backend> backend = fast_backend();
+  for (const std::string& name : optim::optimizer_names()) {
+    for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+      SCOPED_TRACE(testing::Message() << name << " " << name_of(dtype));
+      RunSetup setup =
+          setup_of({.dtype = dtype, .world_size = 3, .micro_batches = 1, .communication = {}});
+      setup.steps = 5;
+      setup.optimizer = {.name = name, .momentum = 0.9, .weight_decay = 0.1};
+      const Outcome expected = run(*backend, tiny_gpt(true, dtype), setup);
+      ASSERT_NE(expected.losses[0], expected.losses[4]);
+      setup.inspect = [](RankContext&, Communicator&, zero::Engine& engine, int step) {
+        engine.set_stage(std::vector<int>{1, 2, 0, 2, 1, 0}[step]);
+      };
+      EXPECT_EQ(difference(run(*backend, tiny_gpt(true, dtype), setup), expected), "");
+    }
+  }
+}
+
 TEST_P(MixedPrecision, LossesFollowFp32) {
   const std::unique_ptr<Backend> backend = GetParam().backend();
   HalfCase wide = GetParam();
@@ -195,7 +214,7 @@ TEST(LossScale, FallsUntilGradientsFitInEveryStage) {
   }
 }
 
-/// Fault 24: at the smallest scale the run ends with a diagnosis.
+/// docs/faults.md 24: at the smallest scale the run ends with a diagnosis.
 TEST(LossScale, Row24_EndsAtTheMinimumScale) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   ExactModel model = {.shapes = flat_shapes({30})};

@@ -36,7 +36,7 @@ std::string name_of_switch_case(const testing::TestParamInfo<SwitchCase>& info) 
 
 class StageSwitch : public testing::TestWithParam<SwitchCase> {};
 
-/// Design §5: a run DDP → 1 → 2 → 1 → DDP has the bits of one that never switched.
+/// docs/design.md 6: a run DDP → 1 → 2 → 1 → DDP has the bits of one that never switched.
 TEST_P(StageSwitch, GoesOnWithTheSameBits) {
   const std::unique_ptr<Backend> backend = fast_backend();
   RunSetup setup;

@@ -123,6 +123,32 @@ TEST(Faults, Row18_OneRankHasTheBitsOfPlainTraining) {
   }
 }
 
+/// In bf16, 2^-9 added to 1 is 1 again: what k micro-batches add must be added in fp32.
+TEST(Faults, Row19_SmallMicroGradientsInBf16AddUpInFp32) {
+  constexpr int kWorldSize = 2;
+  constexpr int kMicroBatches = 512;  // a power of two, so that the backward's 1/k is exact
+  ExactModel model = {.shapes = flat_shapes({5})};
+  model.dtype = DType::kBFloat16;
+  // The gradients of a step: 1, then 256 times 2^-9, then 0; their sum is 1.5.
+  model.coefficient = [](int64_t sample, int, int64_t) {
+    const int64_t micro_batch = sample / kWorldSize;
+    return micro_batch == 0 ? 512.0 : micro_batch <= 256 ? 1.0 : 0.0;
+  };
+  RunSetup base = exact_setup(kWorldSize, kMicroBatches);
+  base.steps = 1;
+  base.learning_rate = 1.0;
+  for (const RunSetup& setup : accumulations_of(base)) {
+    EXPECT_EQ(run(*make_plain_backend(), model.factory(), setup).weights,
+              std::vector<float>(5, 1.0F - 1.5F))
+        << setup.to_string();
+    RunSetup rounding = setup;
+    rounding.engine.gradient_accumulation_dtype = DType::kBFloat16;
+    EXPECT_EQ(run(*make_plain_backend(), model.factory(), rounding).weights,
+              std::vector<float>(5, 1.0F - 1.0F))
+        << setup.to_string();
+  }
+}
+
 /// Whatever part of the division comes before the sum, the result is the mean; all else is refused
 /// (tests/zero/options_test.cpp).
 TEST(Faults, Row20_PrescaleAndPredivideGiveTheExactMean) {

@@ -6,7 +6,7 @@
 namespace zerolab::test {
 namespace {
 
-/// Design §8.1: where the loss is an integer sum, gradients do not depend on weights and the
+/// docs/design.md 8: where the loss is an integer sum, gradients do not depend on weights and the
 /// divisor comes after the sum, loss, norm and weights are the same bits at any number of ranks and
 /// micro-batches that share a global batch.
 TEST(AcrossRanks, TheSameGlobalBatchGivesTheSameBitsAtAnyN) {

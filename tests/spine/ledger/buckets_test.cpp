@@ -19,8 +19,8 @@ MemoryLedger::Snapshot snapshot_after_a_step(EngineRank& rank, const RunSetup& s
   return rank.context.ledger().snapshot();
 }
 
-/// Design §5: buffers of stage 2 take no more than the two largest ordinary buckets and the tied
-/// parameter's.
+/// docs/design.md 6: buffers of stage 2 take no more than the two largest ordinary buckets and the
+/// tied parameter's.
 int64_t largest_buckets(const zero::Layout& layout, const zero::StagePlan& plan) {
   std::vector<int64_t> ordinary = {0, 0};
   int64_t own = 0;
@@ -112,8 +112,8 @@ TEST(BucketLedger, BucketsThatAreViewsCostNothing) {
   }
 }
 
-/// Fault 29: the layers of a GPT of 12 × 256 with a tied embedding of 8192 × 256, four ranks and
-/// four micro-batches.
+/// docs/faults.md 29: the layers of a GPT of 12 × 256 with a tied embedding of 8192 × 256, four
+/// ranks and four micro-batches.
 ModelFactory gpt_of_fault_29() {
   return [](RankContext& context) {
     auto gpt = std::make_unique<Gpt>(

@@ -53,7 +53,7 @@ int64_t calls(const Counted& counted, CollectiveOp op, Purpose purpose) {
   return entry == counted.entries.end() ? 0 : entry->second.calls;
 }
 
-/// Design §5: how often a rank sends Ψ(N−1)/N elements in a step of k micro-batches.
+/// docs/design.md 6: how often a rank sends Ψ(N−1)/N elements in a step of k micro-batches.
 int64_t legs_of(const zero::EngineOptions& options) {
   const int64_t k = options.gradient_accumulation_steps;
   const bool each = options.reduce_each_micro_batch;
@@ -144,7 +144,7 @@ TEST(CommunicationBytes, WithoutPaddingCountedIsTheFormula) {
   }
 }
 
-/// Fault 12: as many collectives as buckets, none empty, none stale.
+/// docs/faults.md 12: as many collectives as buckets, none empty, none stale.
 TEST(CommunicationBytes, Row12_AsManyCollectivesAsBuckets) {
   for (const bool overlap : {false, true}) {
     for (const int64_t bucket : {1, 333, 1'000'000}) {
@@ -170,7 +170,7 @@ TEST(CommunicationBytes, Row12_AsManyCollectivesAsBuckets) {
   }
 }
 
-/// Fault 13: the option shows in what is counted, 1.0x of data parallelism against 1.5x.
+/// docs/faults.md 13: the option shows in what is counted, 1.0x of data parallelism against 1.5x.
 TEST(CommunicationBytes, Row13_ReduceScatterShowsInOperationsAndBytes) {
   RunSetup setup;
   setup.world_size = 4;

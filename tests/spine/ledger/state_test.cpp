@@ -28,7 +28,7 @@ std::vector<StateCase> state_cases() {
   return cases;
 }
 
-/// Design §5, times N so that it is whole: N · 16Ψ; N · 8Ψ + 8Ψ; N · 4Ψ + 12Ψ.
+/// docs/design.md 6, times N so that it is whole: N · 16Ψ; N · 8Ψ + 8Ψ; N · 4Ψ + 12Ψ.
 int64_t formula_of_all_ranks(int stage, int64_t world_size, int64_t num_params) {
   switch (stage) {
     case 0:
@@ -93,8 +93,8 @@ std::string name_of_state_case(const testing::TestParamInfo<StateCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, StateLedger, testing::ValuesIn(state_cases()), name_of_state_case);
 
-/// Design §5: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training; with
-/// more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.
+/// docs/design.md 6: at k = 1 a rank keeps 16Ψ, 4Ψ + 12Ψ/N and 2Ψ + 14Ψ/N bytes in 16-bit training;
+/// with more micro-batches gradients are fp32. Here N divides Ψ, and nothing is padded.
 TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -138,6 +138,29 @@ TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
         }
       }
     }
+  }
+}
+
+/// Lion keeps one state where AdamW keeps two: 4Ψ bytes, partitioned like them from ZeRO-1 on.
+TEST(StateLedger, LionHoldsHalfOfAdamsState) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  constexpr int64_t kNumParams = 120;
+  for (const int stage : {0, 1, 2}) {
+    RunSetup setup = exact_setup(3);
+    setup.engine.alignment = 1;
+    setup.engine.stage = stage;
+    setup.optimizer = {.name = "lion"};
+    const ExactModel model = {.shapes = flat_shapes({kNumParams})};
+    on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
+      const int64_t held = rank.context.ledger().snapshot().current_of(Category::kOptimizerState);
+      EXPECT_EQ(held, 4 * kNumParams / (stage == 0 ? 1 : 3));
+      for (const zero::StateBytes& state :
+           zero::state_bytes(rank.engine.layout(), rank.engine.options(), 1)) {
+        if (state.category == Category::kOptimizerState) {
+          EXPECT_EQ(held, state.bytes);
+        }
+      }
+    });
   }
 }
 

@@ -22,14 +22,12 @@ struct Reference {
   std::vector<std::string> config;  ///< "section.key=value", init_from and data.path included
   std::vector<ReferenceRow> rows;   ///< one a step
   Weights weights;                  ///< after the last step
-  /// Weights, as "name[index]", whose last value rounding decides; each with the reason where set.
+  /// Weights, as "name[index]", whose last value rounding decides; the script says why.
   std::vector<std::string> uncertain;
 };
 
-/// A folder made by this folder's make_reference.py, whose settings are train-gpt's keys.
+/// A folder below data/, made by make_reference.py or make_gpt_tiny.py.
 Reference load_reference(const std::filesystem::path& folder);
-/// The folder that the project's shared reference maker writes; its settings have names of its own.
-Reference load_shared_reference(const std::filesystem::path& folder);
 
 /// One way to run a reference.
 struct Setup {

@@ -147,7 +147,7 @@ TEST(Config, ChecksTypeAndRange) {
   EXPECT_EQ(parse_error("[optimizer]\nbetas = [0.9]\n"),
             at("optimizer.betas; got [0.9], expected an array of two numbers >= 0 and < 1"));
   EXPECT_EQ(parse_error("[optimizer]\nname = \"adam\"\n"),
-            at("optimizer.name; got \"adam\", expected \"adamw\" or \"sgd\""));
+            at("optimizer.name; got \"adam\", expected \"adamw\", \"sgd\" or \"lion\""));
   EXPECT_EQ(parse_error("[data]\npath = [\"a\", 1]\n"),
             at("data.path; got [\"a\", 1], expected text or an array of texts"));
   EXPECT_EQ(parse_error("[zero]\nreduce_bucket_size = \"big\"\n"),

@@ -9,6 +9,7 @@
 #include "apps/train_gpt/setup/launch.h"
 #include "apps/train_gpt/training/rank_trainer.h"
 #include "apps/train_gpt/training/training_run.h"
+#include "framework/tensor/backend.h"
 #include "tests/data/test_files.h"
 #include "tests/train_gpt/config/configs.h"
 
@@ -178,7 +179,7 @@ TEST(Prediction, CountsTheOperationsOfTheProducts) {
   const Prediction planned = predict(
       config,
       {.speed = {.flops_per_s = kFlops, .bytes_per_s = 0}, .link = {}, .memory = 0, .text = {}});
-  // Of B T tokens: 2 x 12 C^2 a layer and 2 C V behind them; attention 2 T C, causality halved.
+  // Of B T tokens: 2 x 12 C^2 a layer and 2 C V after them; attention 2 T C, causality halved.
   const double layer = 2.0 * 12 * 12 * 12 + 2.0 * 8 * 12;
   const double tokens = 2.0 * 8;
   EXPECT_NEAR(planned.ms.forward, tokens * (2 * layer + 2.0 * 12 * 256) / kFlops * 1e3, 1e-3);

@@ -7,6 +7,7 @@
 
 #include "apps/train_gpt/config/config.h"
 #include "framework/core/error.h"
+#include "optim/optimizer.h"
 #include "tests/train_gpt/config/configs.h"
 
 namespace zerolab::app {
@@ -94,6 +95,12 @@ TEST(Resolve, RefusesSectionsThatContradictEachOther) {
             "[config] --set optimizer.momentum: optimizer.momentum is sgd's; got 0.9 with adamw, "
             "expected 0; adamw has betas");
   EXPECT_EQ(error_with({"optimizer.momentum=0.9", "optimizer.name=sgd"}), "no error");
+  EXPECT_EQ(error_with({"optimizer.momentum=0.9", "optimizer.name=lion"}),
+            "[config] --set optimizer.momentum: optimizer.momentum is sgd's; got 0.9 with lion, "
+            "expected 0; lion has betas");
+  for (const std::string& name : optim::optimizer_names()) {
+    EXPECT_EQ(error_with({"optimizer.name=" + name}), "no error");
+  }
   EXPECT_EQ(error_with({"run.name=a/b"}),
             "[config] --set run.name: run.name; got \"a/b\", expected the name of one folder");
   EXPECT_EQ(
