@@ -13,7 +13,7 @@
 #include "apps/train_gpt/text/text_table.h"
 #include "framework/core/error.h"
 #include "framework/onednn/backend.h"
-#include "zero/model.h"
+#include "zero/cost_model.h"
 
 namespace zerolab::bench {
 namespace {
@@ -115,8 +115,8 @@ struct OverlapVariant : MeasuredVariant {
 /// The link on which a step's gradients take half of a backward.
 double bandwidth_gbps(const TrainingOptions& options, const zero::Layout& layout,
                       double backward_ms) {
-  const auto bytes =
-      static_cast<double>(zero::communication_bytes(layout, options.engine, 0).gradients);
+  const zero::StagePlan plan(options.engine, options.dtype, options.ranks);
+  const auto bytes = static_cast<double>(zero::communication_bytes(layout, plan, 0).gradients);
   return bytes * 8 / (backward_ms / 2 * 1e-3) / 1e9;
 }
 
@@ -184,7 +184,7 @@ nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& back
   const zero::Layout& layout = free_variant.group->layout();
 
   std::vector<OverlapVariant> variants;
-  for (int stage = 0; stage <= zero::kLastStage; ++stage) {
+  for (const int stage : zero::kStages) {
     for (const bool overlap_comm : {false, true}) {
       options.engine.stage = stage;
       options.engine.overlap_comm = overlap_comm;

@@ -32,7 +32,7 @@ void run_ranks_against_one(const RanksCommand& command, Backend& backend) {
   single.threads = command.cores;
   single.batch_size = ranked.batch_size * ranked.ranks;
   variants.push_back({"one rank", std::make_unique<TrainingGroup>(single, backend)});
-  for (int stage = 0; stage <= zero::kLastStage; ++stage) {
+  for (const int stage : zero::kStages) {
     TrainingOptions options = ranked;
     options.engine.stage = stage;
     variants.push_back({fmt::format("{} ranks, {}", ranked.ranks, zero::name_of_stage(stage)),

@@ -71,7 +71,7 @@ double bandwidth(RankContext& context) {
 void run(const Options& command) {
   const std::unique_ptr<Backend> backend = make_cuda_backend(command.cuda);
   const TrainingOptions& options = command.training;
-  const DType dtype = options.engine.parameter_dtype;
+  const DType dtype = options.dtype;
   const cuda::Device device = cuda::find_devices().found.front();
   double peak = 0.0;
   double memory_rate = 0.0;
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   bench::TrainingOptions& training = options.training;
   training.batch_size = 32;
   training.block_length = 1024;
-  training.engine.parameter_dtype = DType::kBFloat16;
+  training.dtype = DType::kBFloat16;
 
   CLI::App program(
       "benchmark-gpu: full training steps of GPT-2 124M on random tokens on NVIDIA GPUs, against a "
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   program.add_option("--stage", training.engine.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
       ->check(CLI::Range(0, zero::kLastStage))
       ->capture_default_str();
-  program.add_option("--dtype", training.engine.parameter_dtype, "Of parameters and activations")
+  program.add_option("--dtype", training.dtype, "Of parameters and activations")
       ->transform(CLI::CheckedTransformer(dtypes))
       ->default_str("bf16");
   const std::map<std::string, CudaAttention> kernels = {{"flash", CudaAttention::kFlash},

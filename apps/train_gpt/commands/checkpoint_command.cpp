@@ -42,7 +42,7 @@ void verify_checkpoint(const std::filesystem::path& path) {
 void show_checkpoint(const std::filesystem::path& path) {
   const checkpoint::Checkpoint saved(checkpoint::find_checkpoint(path));
   const checkpoint::Manifest& manifest = saved.manifest();
-  const zero::Engine::Progress& engine = manifest.state.engine;
+  const zero::EngineState& engine = manifest.state.engine;
   fmt::print("{}\nupdates {}, samples {}, loss scale {}, {} layout, buckets of {} elements\n\n",
              summary_of(saved), engine.updates, manifest.state.samples, engine.loss_scale.scale,
              manifest.state.layout, manifest.state.bucket_size);

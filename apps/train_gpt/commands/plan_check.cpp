@@ -51,7 +51,7 @@ std::string checked_table(const std::vector<Checked>& stages) {
     const double ratio = stage.prediction.ms.step / first.prediction.ms.step;
     const double measured = stage.step.ms / first.step.ms;
     rows.push_back(
-        {std::string(zero::name_of_stage(stage.prediction.options.stage)),
+        {std::string(zero::name_of_stage(stage.prediction.plan.stage)),
          fmt::format("{}", stage.prediction.memory.total_peak),
          fmt::format("{}", stage.run.memory[0].total_peak),
          fmt::format("{:.0f}", stage.predicted_sent()), fmt::format("{:.0f}", stage.sent()),

@@ -6,6 +6,7 @@
 
 #include "apps/train_gpt/commands/shared_options.h"
 #include "apps/train_gpt/config/config.h"
+#include "zero/stage.h"
 
 namespace zerolab::app {
 

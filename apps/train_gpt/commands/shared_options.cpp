@@ -1,7 +1,6 @@
 #include "apps/train_gpt/commands/shared_options.h"
 
 #include <CLI/CLI.hpp>
-#include <numeric>
 
 #include "zero/options.h"
 
@@ -15,11 +14,7 @@ CLI::Option* add_config(CLI::App& line, ConfigOptions& config) {
   return option;
 }
 
-std::vector<int> all_stages() {
-  std::vector<int> stages(zero::kLastStage + 1);
-  std::iota(stages.begin(), stages.end(), 0);
-  return stages;
-}
+std::vector<int> all_stages() { return {zero::kStages.begin(), zero::kStages.end()}; }
 
 CLI::Option* add_stages(CLI::App& line, std::vector<int>& stages, const std::string& help) {
   return line.add_option("--stages", stages, help)

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "zero/stage.h"
+
 namespace zerolab::app {
 namespace {
 

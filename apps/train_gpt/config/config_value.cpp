@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "apps/train_gpt/config/refuse.h"
-#include "zero/options.h"
+#include "zero/stage.h"
 
 namespace zerolab::app {
 namespace {

@@ -94,7 +94,7 @@ nlohmann::json layout_record(const RunInfo& info) {
           {"padding", info.padding},
           {"buckets", info.num_buckets},
           {"communicator", info.communicator},
-          {"reduce_bucket_size", info.options.reduce_bucket_size},
+          {"reduce_bucket_size", info.layout->options().bucket_size},
           {"hash", fmt::format("{:016x}", info.layout->hash())},
           {"vocab_size", info.vocab_size},
           {"state_bytes", state},
@@ -228,7 +228,7 @@ nlohmann::json evaluation_record(const EvaluationRecord& record) {
 
 nlohmann::json summary_record(const RunSummary& summary) {
   nlohmann::json json = {{"event", "summary"},
-                         {"stage", summary.info.options.stage},
+                         {"stage", summary.info.plan.stage},
                          {"steps", summary.steps},
                          {"skipped_steps", summary.skipped_steps},
                          {"stopped", summary.stopped},

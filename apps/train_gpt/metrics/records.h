@@ -13,8 +13,8 @@
 #include "framework/comm/communicator.h"
 #include "framework/core/recorder.h"
 #include "framework/memory/ledger.h"
+#include "zero/cost_model.h"
 #include "zero/engine.h"
-#include "zero/model.h"
 
 namespace zerolab::app {
 
@@ -99,7 +99,7 @@ struct SampleRecord {
 
 /// What is known before the first step.
 struct RunInfo {
-  zero::EngineOptions options;    ///< with "auto" decided
+  zero::StagePlan plan;
   std::string_view communicator;  ///< "local" or "nccl"
   int64_t vocab_size = 0;
   int64_t num_params = 0;

@@ -48,7 +48,7 @@ std::string table(const Plan& plan, const Columns& columns) {
   for (const PlanRow& row : plan.rows) {
     Cells& line =
         cells.emplace_back(Cells{fmt::format("{}", row.prediction.ranks),
-                                 std::string(zero::name_of_stage(row.prediction.options.stage))});
+                                 std::string(zero::name_of_stage(row.prediction.plan.stage))});
     for (const auto& [title, cell] : columns) {
       line.push_back(cell(row));
     }
@@ -163,11 +163,11 @@ nlohmann::json largest_json(const LargestFit& largest) {
 nlohmann::json row_json(const PlanRow& row) {
   const Prediction& prediction = row.prediction;
   return {{"ranks", prediction.ranks},
-          {"stage", prediction.options.stage},
-          {"reduction", name_of(prediction.options.reduction())},
+          {"stage", prediction.plan.stage},
+          {"reduction", name_of(prediction.plan.reduction)},
           {"padding", prediction.padding},
           {"buckets", prediction.num_buckets},
-          {"reduce_bucket_size", prediction.options.reduce_bucket_size},
+          {"reduce_bucket_size", prediction.bucket_size},
           {"memory", memory_json(prediction.memory)},
           {"model_states", prediction.model_states()},
           {"start_peak", prediction.start_peak},

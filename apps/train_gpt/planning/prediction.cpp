@@ -58,14 +58,15 @@ Prediction predict(const RunConfig& config, int64_t vocab_size, const Backend& i
   const double ms =
       std::chrono::duration<double, std::milli>(time_of(dry.context()) - begin).count();
   const zero::Engine& engine = dry.trainer().engine();
-  prediction.options = engine.options();
+  prediction.plan = engine.plan();
+  prediction.bucket_size = engine.layout().options().bucket_size;
   prediction.ranks = config.launch.ranks;
   prediction.num_params = engine.layout().num_params();
   prediction.padding = engine.layout().padding();
   prediction.num_buckets = static_cast<int64_t>(engine.layout().buckets().size());
   prediction.memory = dry.context().ledger().snapshot();
   prediction.communication = dry.communicator().ledger().entries();
-  prediction.formula = zero::communication_bytes(engine.layout(), engine.options(), 0);
+  prediction.formula = zero::communication_bytes(engine.layout(), engine.plan(), 0);
   prediction.ms = times_of(dry.context().recorder().take(), ms);
   return prediction;
 }

@@ -13,7 +13,8 @@ namespace zerolab::app {
 /// chunks, of which a rank sends N - 1. Where N does not divide the bucket (contiguous layout), the
 /// chunks of some ranks are one element longer.
 struct Prediction {
-  zero::EngineOptions options;  ///< with "auto" decided
+  zero::StagePlan plan;
+  int64_t bucket_size = 0;  ///< elements
   int64_t ranks = 0;
   int64_t num_params = 0;
   int64_t padding = 0;  ///< elements of the flat buffer

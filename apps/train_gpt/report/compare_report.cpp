@@ -34,7 +34,7 @@ CommunicationMean parameters_of(const Compared& run) {
 }
 
 std::string_view reduction_of(const Compared& run) {
-  return name_of(run.summary.info.options.reduction());
+  return name_of(run.summary.info.plan.reduction);
 }
 
 /// Bytes that padding of the flat buffer adds to the sent bytes of one step.
@@ -213,11 +213,11 @@ std::string comparison_table(const RunConfig& config, const std::vector<Compared
   const bool modelled = !modelled_link_json(config.comm).is_null();
   ComparisonTable table(runs);
   table.row("", [](const Compared& run) {
-    return std::string(zero::name_of_stage(run.summary.info.options.stage));
+    return std::string(zero::name_of_stage(run.summary.info.plan.stage));
   });
   table.row("", [](const Compared& run) { return std::string(reduction_of(run)); });
   table.row("", [](const Compared& run) {
-    return std::string(zerolab::name_of(run.summary.info.options.parameter_dtype));
+    return std::string(zerolab::name_of(run.summary.info.plan.parameter_dtype));
   });
   memory_rows(table, runs);
   bytes_rows(table, runs);
@@ -231,10 +231,10 @@ std::string reduction_lesson(const std::vector<Compared>& runs) {
   std::string lines;
   for (const Compared& reduce : runs) {
     for (const Compared& scatter : runs) {
-      const zero::EngineOptions& a = reduce.summary.info.options;
-      const zero::EngineOptions& b = scatter.summary.info.options;
-      if (a.stage == b.stage && a.reduction() == zero::Reduction::kReduceToOwner &&
-          b.reduction() == zero::Reduction::kReduceScatter) {
+      const zero::StagePlan& a = reduce.summary.info.plan;
+      const zero::StagePlan& b = scatter.summary.info.plan;
+      if (a.stage == b.stage && a.reduction == zero::Reduction::kReduceToOwner &&
+          b.reduction == zero::Reduction::kReduceScatter) {
         lines += fmt::format(
             "  {}: {:.0f} bytes in {:.2f} ms; reduce-scatter {:.0f} bytes in {:.2f} ms\n",
             zero::name_of_stage(a.stage), gradients_of(reduce).bytes_sent,
@@ -272,7 +272,7 @@ nlohmann::json comparison_json(const RunConfig& config, const std::vector<Compar
   for (const Compared& run : runs) {
     const RunSummary& summary = run.summary;
     nlohmann::json entry = summary_record(summary);
-    entry["title"] = zero::name_of_stage(summary.info.options.stage);
+    entry["title"] = zero::name_of_stage(summary.info.plan.stage);
     entry["reduction"] = reduction_of(run);
     entry["layout"] = layout_record(summary.info);
     entry["losses"] = summary.losses;

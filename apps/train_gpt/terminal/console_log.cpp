@@ -21,7 +21,7 @@ std::string total_of(const CategoryBytes& bytes) {
 
 void ConsoleLog::on_start(const RunInfo& info) {
   note(fmt::format("{} ({}): {} parameters + {} padding in {} buckets, {} ranks",
-                   zero::name_of_stage(info.options.stage), name_of(info.options.reduction()),
+                   zero::name_of_stage(info.plan.stage), name_of(info.plan.reduction),
                    info.num_params, info.padding, info.num_buckets, config_.launch.ranks));
   if (const std::string link = modelled_link_text(config_.comm); !link.empty()) {
     note(link);

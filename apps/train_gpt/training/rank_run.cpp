@@ -110,7 +110,7 @@ void RankRun::switch_stage(const StageSwitch& change) {
   zero::Engine& engine = trainer_.engine();
   StageRecord record;
   record.step = change.step;
-  record.from = engine.options().stage;
+  record.from = engine.plan().stage;
   record.to = static_cast<int>(change.stage);
 
   engine.wait_for_parameters();
@@ -159,16 +159,16 @@ StepRecord RankRun::record_of(int64_t step) const {
   const zero::Engine& engine = trainer_.engine();
   StepRecord record;
   record.step = step;
-  record.stage = engine.options().stage;
+  record.stage = engine.plan().stage;
   if (step <= last_with_timeline_) {
     record.timeline = context_.ledger().timeline();
     // Single changes, which a trace follows, are not the log's.
     std::erase_if(record.timeline, [](const auto& sample) { return sample.phase.empty(); });
   }
-  record.excess_buffers = engine.buckets().excess_buffers();
+  record.excess_buffers = engine.bucket_memory().excess_buffers();
   if (record.excess_buffers > 0) {
     record.excess_parameter =
-        engine.layout().parameters()[engine.buckets().excess_parameter()].name;
+        engine.layout().parameters()[engine.bucket_memory().excess_parameter()].name;
   }
   return record;
 }

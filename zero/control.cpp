@@ -1,12 +1,15 @@
-#include "framework/comm/control.h"
+#include "zero/control.h"
 
 #include <array>
 #include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "framework/core/exact_sum.h"
 #include "framework/tensor/backend.h"
 
-namespace zerolab {
+namespace zerolab::zero {
 namespace {
 
 /// One rank's words: its gradient statistics, then these, then one fp32 loss a micro-batch.
@@ -21,11 +24,13 @@ void write(RankContext& context, const Tensor& out, std::initializer_list<int64_
 
 }  // namespace
 
-Control::Control(RankContext& context, Communicator& communicator, int micro_batches, bool traces)
+Control::Control(RankContext& context, Communicator& communicator, const StagePlan& plan,
+                 bool traces)
     : context_(context),
       communicator_(communicator),
-      micro_batches_(micro_batches),
-      words_(kLossWord + (micro_batches + 1) / 2) {
+      micro_batches_(plan.micro_batches),
+      alignment_(plan.alignment),
+      words_(kLossWord + (plan.micro_batches + 1) / 2) {
   const CategoryScope scope(context, Category::kControl);
   all_ = Tensor::zeros(context, Shape{communicator.size() * words_}, DType::kInt64);
   mine_ = all_.range(communicator.rank() * words_, words_);
@@ -45,10 +50,15 @@ void Control::add_loss(int micro_batch, const Tensor& loss, bool first) {
   }
 }
 
-Tensor Control::clear_statistics() {
+void Control::set_gradients(const GradientStorage& gradients,
+                            const std::vector<Segment>& partition) {
+  const ScopedSpan span = context_.span(SpanKind::kOptimizer, "norm");
   const Tensor statistics = mine_.range(0, kStatisticsWords);
   clear(statistics);
-  return statistics;
+  for (const Segment& segment : partition) {
+    context_.backend().gradient_statistics(context_.compute(), gradients.at(segment), alignment_,
+                                           segment.flat_offset, statistics);
+  }
 }
 
 void Control::clear(const Tensor& statistics) {
@@ -56,7 +66,7 @@ void Control::clear(const Tensor& statistics) {
   write(context_, statistics.range(kFirstNonFiniteWord, 2), {kAllFinite, kNone});
 }
 
-Control::Outcome Control::exchange(int64_t tokens, bool stop) {
+StepResult Control::exchange(int64_t tokens, bool stop, double loss_scale, const Layout& layout) {
   write(context_, mine_.range(kTokensWord, 3), {tokens, stop ? 1 : 0, kAllFinite});
   if (local_.defined()) {
     context_.backend().copy(context_.compute(), local_.range(kFirstNonFiniteWord, 1),
@@ -67,15 +77,16 @@ Control::Outcome Control::exchange(int64_t tokens, bool stop) {
   communicator_.all_gather(context_.compute(), all_, {.purpose = Purpose::kControl});
   context_.compute().synchronize();
   if (!context_.backend().computes()) {
-    return {};
+    return {.loss_scale = loss_scale, .skipped = {}};
   }
   std::vector<int64_t> words(all_.numel());
   all_.copy_to_host(std::span<int64_t>(words));
-  return read(std::move(words));
+  return read(std::move(words), loss_scale, layout);
 }
 
-Control::Outcome Control::read(std::vector<int64_t> words) const {
-  Outcome outcome;
+StepResult Control::read(std::vector<int64_t> words, double loss_scale,
+                         const Layout& layout) const {
+  StepResult result = {.loss_scale = loss_scale, .skipped = {}};
   std::vector<int64_t> sum(kExactSumWords);
   std::vector<int> sources;
   int64_t first = kAllFinite;
@@ -87,27 +98,31 @@ Control::Outcome Control::read(std::vector<int64_t> words) const {
     }
     if (row[kFirstNonFiniteWord] < first) {
       first = row[kFirstNonFiniteWord];
-      outcome.non_finite = Outcome::NonFinite{.flat_offset = first,
-                                              .nan = row[kNonFiniteKindWord] == kNaN,
-                                              .owner = rank,
-                                              .sources = {}};
+      result.skipped.emplace();
+      result.skipped->owner_rank = rank;
+      result.skipped->kind = row[kNonFiniteKindWord] == kNaN ? "NaN" : "inf";
     }
     if (row[kSourceWord] != kAllFinite) {
       sources.push_back(rank);
     }
-    outcome.tokens += row[kTokensWord];
-    outcome.stop = outcome.stop || row[kStopWord] != 0;
+    result.tokens += row[kTokensWord];
+    result.stop = result.stop || row[kStopWord] != 0;
     for (int m = 0; m < micro_batches_; ++m) {
       const auto pair = std::bit_cast<std::array<float, 2>>(row[kLossWord + m / 2]);
-      outcome.loss += pair[m % 2];
+      result.loss += pair[m % 2];
     }
   }
-  outcome.loss /= static_cast<double>(communicator_.size()) * micro_batches_;
-  outcome.sum_of_squares = round_exact_sum(sum);
-  if (outcome.non_finite.has_value()) {
-    outcome.non_finite->sources = std::move(sources);
+  result.loss /= static_cast<double>(communicator_.size()) * micro_batches_;
+  result.gradient_norm = std::sqrt(round_exact_sum(sum)) / loss_scale;
+  if (result.skipped.has_value()) {
+    const int parameter = layout.parameter_at(first);
+    result.skipped->parameter = layout.parameters()[parameter].name;
+    result.skipped->index = first - layout.ranges()[parameter].offset;
+    result.skipped->source_ranks = std::move(sources);
+    result.gradient_norm = result.skipped->kind == "NaN" ? std::numeric_limits<double>::quiet_NaN()
+                                                         : std::numeric_limits<double>::infinity();
   }
-  return outcome;
+  return result;
 }
 
-}  // namespace zerolab
+}  // namespace zerolab::zero

@@ -1,12 +1,12 @@
-#include "zero/gradient_home.h"
+#include "zero/gradient_storage.h"
 
 namespace zerolab::zero {
 
-GradientHome::GradientHome(RankContext& context, const Layout& layout, const EngineOptions& options)
-    : layout_(layout), partitioned_(partitioning_of(options.stage).gradients) {
+GradientStorage::GradientStorage(RankContext& context, const Layout& layout, const StagePlan& plan)
+    : layout_(layout), partitioned_(plan.partitions.gradients) {
   const CategoryScope scope(context, Category::kGradients);
-  const DType dtype = options.accumulation_type();
-  if (partitioned_ || options.contiguous_gradients) {
+  const DType dtype = plan.accumulation_dtype;
+  if (partitioned_ || plan.contiguous_gradients) {
     const int64_t numel = partitioned_ ? layout.partition_numel() : layout.flat_numel();
     memory_ = Tensor::empty(context, Shape{numel}, dtype);
     return;
@@ -16,7 +16,7 @@ GradientHome::GradientHome(RankContext& context, const Layout& layout, const Eng
   }
 }
 
-Tensor GradientHome::at(const Segment& segment) const {
+Tensor GradientStorage::at(const Segment& segment) const {
   if (memory_.defined()) {
     return memory_.range(partitioned_ ? segment.partition_offset : segment.flat_offset,
                          segment.numel);
@@ -25,7 +25,7 @@ Tensor GradientHome::at(const Segment& segment) const {
   return separate_[segment.parameter].range(begin, segment.numel);
 }
 
-Tensor GradientHome::bucket(int index) const {
+Tensor GradientStorage::bucket(int index) const {
   const Bucket& bucket = layout_.buckets()[index];
   return memory_.range(bucket.offset, bucket.numel);
 }

@@ -7,7 +7,7 @@
 #include "framework/comm/communicator.h"
 #include "framework/memory/ledger.h"
 #include "zero/layout.h"
-#include "zero/options.h"
+#include "zero/stage_plan.h"
 
 namespace zerolab::zero {
 
@@ -23,7 +23,7 @@ struct StateBytes {
 /// Parameters, gradients, optimizer state and master weights between steps. With
 /// `states_per_element` = 2 (AdamW), in fp32 training: 16Ψ for DDP, 8Ψ + 8Ψ/N for ZeRO-1, 4Ψ +
 /// 12Ψ/N for ZeRO-2; in 16-bit training with k = 1: 16Ψ, 4Ψ + 12Ψ/N, 2Ψ + 14Ψ/N.
-std::vector<StateBytes> state_bytes(const Layout& layout, const EngineOptions& options,
+std::vector<StateBytes> state_bytes(const Layout& layout, const StagePlan& plan,
                                     int states_per_element);
 
 /// Bytes that one rank sends in one step.
@@ -32,7 +32,6 @@ struct CommunicationBytes {
   int64_t gradients = 0;  ///< and `parameters`: what the ledger shows, with padding, to the byte
   int64_t parameters = 0;
 };
-CommunicationBytes communication_bytes(const Layout& layout, const EngineOptions& options,
-                                       int rank);
+CommunicationBytes communication_bytes(const Layout& layout, const StagePlan& plan, int rank);
 
 }  // namespace zerolab::zero
