@@ -15,7 +15,7 @@ struct TrainState {
   int64_t step = 0;     ///< attempted; the next one's global batch begins at `samples`
   int64_t samples = 0;  ///< the data position: global samples that have been trained on
   int64_t tokens = 0;
-  zero::Engine::Progress engine;
+  zero::EngineState engine;
   std::string config;      ///< the effective configuration, as TOML
   std::string vocabulary;  ///< of a tokenizer that was made from the data: its decoded tokens
 

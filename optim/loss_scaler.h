@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 namespace zerolab::optim {
 
 /// The loss is multiplied by a scale before the backward, so that small gradients do not vanish in
@@ -12,6 +14,12 @@ struct LossScaleOptions {
   int window = 1000;     ///< steps without overflow before the scale doubles
   int hysteresis = 2;    ///< this overflow, and every one after it, halves the scale
   double minimum = 1.0;
+
+  /// References to all fields, in order.
+  static auto fields_of(auto& options) {
+    auto& [dynamic, initial, window, hysteresis, minimum] = options;
+    return std::tie(dynamic, initial, window, hysteresis, minimum);
+  }
 };
 
 /// What fp16 training starts with.

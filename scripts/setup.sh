@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # ocl-icd-opencl-dev: libdnnl-dev's CMake files ask for OpenCL, which its package does not depend on.
 packages=(g++ cmake ninja-build libgtest-dev libboost-context-dev libdnnl-dev ocl-icd-opencl-dev libtomlplusplus-dev
-  libcli11-dev libfmt-dev libpcre2-dev nlohmann-json3-dev fortunes fortunes-min libjs-chart.js pkgconf
+  libcli11-dev libfmt-dev libpcre2-dev libutf8proc-dev nlohmann-json3-dev fortunes fortunes-min libjs-chart.js pkgconf
   libcpp-httplib-dev libxxhash-dev chromium chromium-driver python3 clang-16 libclang-rt-16-dev)
 
 # Runs a command as root without questions; what it says is shown only if it fails.
