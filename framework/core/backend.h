@@ -13,6 +13,7 @@
 
 namespace zerolab {
 
+struct StridedCopy;
 struct UpdateRule;
 
 /// Names the random numbers of one dropout: the same bits whatever rank computes the sample.
@@ -86,6 +87,9 @@ struct LinearCall {
   auto operator<=>(const LinearCall&) const = default;
 };
 
+/// Which positions a query of self-attention sees: those up to its own, or all.
+enum class AttentionMask : uint8_t { kCausal, kNone };
+
 /// One call of an attention kernel, by what its workspace can depend on.
 struct AttentionCall {
   enum class Pass : uint8_t { kForward, kBackward };
@@ -94,24 +98,27 @@ struct AttentionCall {
   int64_t positions;  ///< T
   int64_t heads;
   int64_t head_size;
+  AttentionMask mask;
   DType dtype;
   bool accumulate;
 
-  static AttentionCall forward(const Tensor& qkv, int64_t num_heads) {
-    return of(Pass::kForward, qkv, num_heads, false);
+  static AttentionCall forward(const Tensor& qkv, int64_t num_heads, AttentionMask mask) {
+    return of(Pass::kForward, qkv, num_heads, mask, false);
   }
-  static AttentionCall backward(const Tensor& qkv, int64_t num_heads, bool accumulate) {
-    return of(Pass::kBackward, qkv, num_heads, accumulate);
+  static AttentionCall backward(const Tensor& qkv, int64_t num_heads, AttentionMask mask,
+                                bool accumulate) {
+    return of(Pass::kBackward, qkv, num_heads, mask, accumulate);
   }
   bool is_empty() const { return samples * positions * heads * head_size == 0; }
 
   auto operator<=>(const AttentionCall&) const = default;
 
  private:
-  static AttentionCall of(Pass pass, const Tensor& qkv, int64_t num_heads, bool accumulate) {
+  static AttentionCall of(Pass pass, const Tensor& qkv, int64_t num_heads, AttentionMask mask,
+                          bool accumulate) {
     const Shape& shape = qkv.shape();
-    return {pass,        shape[0],  shape[1], num_heads, shape[2] / (3 * num_heads),
-            qkv.dtype(), accumulate};
+    return {pass, shape[0],    shape[1],  num_heads, shape[2] / (3 * num_heads),
+            mask, qkv.dtype(), accumulate};
   }
 };
 
@@ -167,6 +174,11 @@ class Backend {
   /// dx may be dy.
   virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                              bool accumulate) = 0;
+  /// SiLU: x / (1 + e^-x) (Elfwing et al. 2017). out may be x.
+  virtual void silu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+  /// dx may be dy.
+  virtual void silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                             bool accumulate) = 0;
   /// out[i] = x[i] / (1 - p) where kept, else 0: forward and backward alike; out may be x. Element
   /// i of sample s is kept when uniform_from_bits(philox(seed ^ (op * 0x9E3779B97F4A7C15), s, i /
   /// 4)[i % 4]) >= p.
@@ -216,14 +228,30 @@ class Backend {
                                               const Tensor& dweight, bool accumulate_weight,
                                               const Tensor& dbias, bool accumulate_bias) = 0;
 
-  // --- causal self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of
+  // --- softmax over the last extent ---
+  virtual void softmax_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+  /// `out` is the forward's result.
+  virtual void softmax_backward(Stream& stream, const Tensor& out, const Tensor& dy,
+                                const Tensor& dx, bool accumulate) = 0;
+
+  // --- positions: x [B, T, C], out [B, C] ---
+  /// The mean over T, added in order of positions.
+  virtual void mean_positions(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+
+  // --- other orders ---
+  /// out (+)= source at the places that `copy` names: no element of out twice, and the others stay.
+  virtual void copy_strided(Stream& stream, const Tensor& source, const StridedCopy& copy,
+                            const Tensor& out, bool accumulate) = 0;
+
+  // --- self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of
   // C/num_heads,
   //     scores scaled by 1/sqrt(C/num_heads); log_sum_exp [B, num_heads, T] ---
   virtual void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                 const Tensor& out, const Tensor& log_sum_exp) = 0;
+                                 AttentionMask mask, const Tensor& out,
+                                 const Tensor& log_sum_exp) = 0;
   virtual void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                   const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                                  const Tensor& dqkv, bool accumulate) = 0;
+                                  AttentionMask mask, const Tensor& dqkv, bool accumulate) = 0;
   /// The last position's row of `attention_forward`'s out alone, T at least 1: out [B, 1, C].
   virtual void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                               const Tensor& out) = 0;

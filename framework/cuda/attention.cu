@@ -31,13 +31,20 @@ using Quad = cuda::Pack<float, 4>;
 /// The extents of one call, and where in qkv [B, T, 3C] and out [B, T, C] the block's head is. Its
 /// next position is 3C, C elements further.
 struct Heads {
-  Heads(const Tensor& qkv, int64_t num_heads)
+  Heads(const Tensor& qkv, int64_t num_heads, AttentionMask mask)
       : B(qkv.shape()[0]),
         T(qkv.shape()[1]),
         C(qkv.shape()[2] / 3),
         H(num_heads),
         D(static_cast<int>(C / H)),
+        causal(mask == AttentionMask::kCausal),
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(D)))) {}
+
+  __device__ bool sees(int64_t query, int64_t key) const {
+    return key < T && (!causal || key <= query);
+  }
+  /// Keys before this are all that a tile's queries see; `tile` begins with its first query.
+  __device__ int64_t end_of_keys(int64_t tile) const { return causal ? tile + 1 : T; }
 
   __device__ int64_t query() const { return blockIdx.x / H * T * 3 * C + blockIdx.x % H * D; }
   __device__ int64_t out() const { return blockIdx.x / H * T * C + blockIdx.x % H * D; }
@@ -47,6 +54,7 @@ struct Heads {
 
   int64_t B, T, C, H;
   int D;
+  bool causal;
   float scale;
 };
 
@@ -185,7 +193,7 @@ __global__ void __launch_bounds__(kThreads)
     largest[i] = kLowest;
     total[i] = 0.0F;
   }
-  for (int64_t key = 0; key <= begin; key += kTile) {
+  for (int64_t key = 0; key < heads.end_of_keys(begin); key += kTile) {
     __syncthreads();  // the previous tile has been used
     const T* source = qkv + key * stride + heads.C;
     load_rows(source, stride, heads.T - key, kTile, heads, keys);
@@ -197,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
       const int row = own_row() * kPer + i;
       float new_largest = largest[i];
       for (int j = 0; j < kPer; ++j) {
-        const bool seen = key + own_column() + j * kSide <= begin + row;
+        const bool seen = heads.sees(begin + row, key + own_column() + j * kSide);
         scores[i][j] = seen ? heads.scale * scores[i][j] : kLowest;
         new_largest = fmaxf(new_largest, scores[i][j]);
       }
@@ -352,9 +360,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   RowSums<kPer, kQuads> sums;
   RowSums<kPer, kQuads> partner_sums;
-  const int64_t first = kOfKeys ? begin : 0;
-  const int64_t last = kOfKeys ? heads.T - 1 : begin;
-  for (int64_t other = first; other <= last; other += kTile) {
+  const int64_t first = kOfKeys && heads.causal ? begin : 0;
+  const int64_t end = kOfKeys ? heads.T : heads.end_of_keys(begin);
+  for (int64_t other = first; other < end; other += kTile) {
     __syncthreads();  // the previous tile has been used
     if constexpr (kOfKeys) {
       load_queries(other, others, other_partners);
@@ -371,7 +379,8 @@ __global__ void __launch_bounds__(kThreads)
         const int row = own_row() * kPer + i;
         const int column = own_column() + j * kSide;
         const int query = kOfKeys ? column : row;
-        const bool seen = kOfKeys ? begin + row <= other + column : other + column <= begin + row;
+        const bool seen = kOfKeys ? heads.sees(other + column, begin + row)
+                                  : heads.sees(begin + row, other + column);
         // Rows beyond the last query have dy, mean and log_sum_exp 0, and so add nothing.
         const float weight = seen ? expf(heads.scale * numbers[i][j] - log_sum_exp[query]) : 0.0F;
         dscores[i][j] = heads.scale * weight * (dscores[i][j] - mean[query]);
@@ -452,8 +461,9 @@ int64_t CudaBackend::attention_workspace(const AttentionCall& call) const {
 }
 
 void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                    const Tensor& out, const Tensor& log_sum_exp) {
-  const AttentionCall call = AttentionCall::forward(qkv, num_heads);
+                                    AttentionMask mask, const Tensor& out,
+                                    const Tensor& log_sum_exp) {
+  const AttentionCall call = AttentionCall::forward(qkv, num_heads, mask);
   if (cudnn_attention_ != nullptr && !call.is_empty()) {
     const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
     cudnn_attention_->launch(cuda::handle_of(stream), call,
@@ -461,7 +471,7 @@ void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t n
                              workspace.raw());
     return;
   }
-  const Heads heads(qkv, num_heads);
+  const Heads heads(qkv, num_heads, mask);
   with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     launch_tiles<kPer>(stream, heads, 3, 0, forward_kernel<kPer, kQuads, T>, qkv.data<T>(), heads,
                        out.data<T>(), log_sum_exp.data<float>());
@@ -470,7 +480,7 @@ void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t n
 
 void CudaBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                  const Tensor& out) {
-  const Heads heads(qkv, num_heads);
+  const Heads heads(qkv, num_heads, AttentionMask::kCausal);
   with_tiles(heads, qkv.dtype(), [&]<typename T, int, int>() {
     cuda::launch(last_kernel<T>, dim3(static_cast<unsigned>(heads.B * heads.H)), dim3(kThreads), 0,
                  cuda::handle_of(stream), qkv.data<T>(), heads, out.data<T>());
@@ -479,8 +489,8 @@ void CudaBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_
 
 void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                      const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                                     const Tensor& dqkv, bool accumulate) {
-  const AttentionCall call = AttentionCall::backward(qkv, num_heads, accumulate);
+                                     AttentionMask mask, const Tensor& dqkv, bool accumulate) {
+  const AttentionCall call = AttentionCall::backward(qkv, num_heads, mask, accumulate);
   if (cudnn_attention_ != nullptr && !call.is_empty()) {
     // What is to be added is computed in the workspace, rounded, and added by a kernel of its own.
     const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
@@ -498,7 +508,7 @@ void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Te
     }
     return;
   }
-  const Heads heads(qkv, num_heads);
+  const Heads heads(qkv, num_heads, mask);
   with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     const BackwardArguments<T> arguments = {
         qkv.data<T>(), out.data<T>(),  log_sum_exp.data<float>(),

@@ -35,8 +35,13 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 /// The extents of one call.
 struct Heads {
-  Heads(const Tensor& qkv, int64_t num_heads)
-      : B(qkv.shape()[0]), T(qkv.shape()[1]), C(qkv.shape()[2] / 3), H(num_heads), D(C / H) {}
+  Heads(const Tensor& qkv, int64_t num_heads, AttentionMask mask)
+      : B(qkv.shape()[0]),
+        T(qkv.shape()[1]),
+        C(qkv.shape()[2] / 3),
+        H(num_heads),
+        D(C / H),
+        causal(mask == AttentionMask::kCausal) {}
 
   /// Vectors of one [component][query] tile; also of a [query][component] tile with whole vectors.
   int64_t tile_vectors() const { return std::max(D * kTileVectors, kTile * row_vectors()); }
@@ -44,25 +49,29 @@ struct Heads {
   float scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(D))); }
 
   int64_t B, T, C, H, D;
+  bool causal;
 };
 
-/// Keys that share what is masked: whole blocks before the tile's first query, then one vector's
-/// worth a time.
+/// Keys that share what is masked: whole blocks where every query sees all of them, and from a
+/// causal tile's first query on one vector's worth a time.
 struct KeyBlock {
   int64_t begin;
   int64_t size;
   int64_t first_vector;  ///< of the tile's queries; those before see none of the keys
+  bool diagonal;         ///< the queries of `first_vector` see the keys up to themselves
 };
 
-/// Calls `body` with each block of keys that the queries from `query` on may see, of `T` in all.
+/// Calls `body` with each block of keys that the queries from `query` on may see.
 template <typename Body>
-void for_key_blocks(int64_t query, int64_t T, Body&& body) {
-  for (int64_t begin = 0; begin < query; begin += kTile) {
-    body(KeyBlock{begin, kTile, 0});
+void for_key_blocks(const Heads& heads, int64_t query, Body&& body) {
+  const int64_t T = heads.T;
+  for (int64_t begin = 0; begin < (heads.causal ? query : T); begin += kTile) {
+    body(KeyBlock{begin, std::min(kTile, T - begin), 0, false});
   }
-  for (int64_t vector = 0; vector < kTileVectors && query + vector * kLanes < T; ++vector) {
+  for (int64_t vector = 0;
+       heads.causal && vector < kTileVectors && query + vector * kLanes < T; ++vector) {
     const int64_t begin = query + vector * kLanes;
-    body(KeyBlock{begin, std::min<int64_t>(kLanes, T - begin), vector});
+    body(KeyBlock{begin, std::min<int64_t>(kLanes, T - begin), vector, true});
   }
 }
 
@@ -198,9 +207,8 @@ class KeyGradients {
 };
 
 /// In the vector of queries on the diagonal, a query sees the keys up to itself.
-Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector, bool diagonal,
-              float otherwise) {
-  if (!diagonal || vector != block.first_vector) {
+Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector, float otherwise) {
+  if (!block.diagonal || vector != block.first_vector) {
     return scores;
   }
   return onednn::kLaneIndex >= static_cast<int32_t>(key) ? scores : broadcast(otherwise);
@@ -226,8 +234,8 @@ class ForwardTile {
     largest_.fill(broadcast(kLowest));
     total_.fill(Vector{});
     std::fill_n(sums_, heads_.D * kTileVectors, Vector{});
-    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
-      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
+    for_key_blocks(heads_, query, [&](const KeyBlock& block) {
+      add_block(qkv + heads_.C + block.begin * stride, block);
     });
     for (int64_t v = 0; v < kTileVectors; ++v) {
       for (int64_t d = 0; d < heads_.D; ++d) {
@@ -241,7 +249,7 @@ class ForwardTile {
   }
 
  private:
-  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
+  void add_block(const T* qkv, const KeyBlock& block) {
     const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
     const FloatRows keys = widened(qkv, stride, block.size, heads_, keys_);
@@ -254,7 +262,7 @@ class ForwardTile {
       Vector largest = largest_[v];
       for (int64_t j = 0; j < block.size; ++j) {
         Vector& score = weights[j * kTileVectors + v];
-        score = masked(score * scale, block, j, v, diagonal, kLowest);
+        score = masked(score * scale, block, j, v, kLowest);
         largest = onednn::maximum(score, largest);
       }
       const Vector shrink = exp(largest_[v] - largest);
@@ -324,14 +332,14 @@ class BackwardTile {
                                        : onednn::load_first(log_sum_exp + query + v * kLanes, rest);
     }
     std::fill_n(dqueries_, D * kTileVectors, Vector{});
-    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
-      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
+    for_key_blocks(heads_, query, [&](const KeyBlock& block) {
+      add_block(qkv + heads_.C + block.begin * stride, block);
     });
     store_transposed(dqueries_, stride, count_, D, dqkv + query * stride, accumulate);
   }
 
  private:
-  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
+  void add_block(const T* qkv, const KeyBlock& block) {
     const int64_t D = heads_.D;
     const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
@@ -348,7 +356,7 @@ class BackwardTile {
       for (int64_t v = first; v < kTileVectors; ++v) {
         Vector& weight = weights[j * kTileVectors + v];
         Vector& dscore = dscores[j * kTileVectors + v];
-        weight = masked(exp(weight * scale - log_sum_exp_[v]), block, j, v, diagonal, 0.0F);
+        weight = masked(exp(weight * scale - log_sum_exp_[v]), block, j, v, 0.0F);
         dscore = weight * (dscore - mean_[v]) * scale;
       }
     }
@@ -438,10 +446,11 @@ void launch_heads(Stream& stream, const Heads& heads, Body&& body) {
 }  // namespace
 
 void OnednnBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                      const Tensor& out, const Tensor& log_sum_exp) {
+                                      AttentionMask mask, const Tensor& out,
+                                      const Tensor& log_sum_exp) {
   with_type(qkv.dtype(), [&]<typename T>(T) {
     launch_heads<ForwardTile<T>>(
-        stream, Heads(qkv, num_heads),
+        stream, Heads(qkv, num_heads, mask),
         [qkv = elements<T>(qkv), out = elements<T>(out), log_sum_exp = floats(log_sum_exp)](
             const Heads& heads, int64_t b, int64_t h, ForwardTile<T>& tile) {
           const int64_t at = b * heads.T * heads.C;
@@ -455,10 +464,11 @@ void OnednnBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t
 
 void OnednnBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                        const Tensor& log_sum_exp, const Tensor& dy,
-                                       int64_t num_heads, const Tensor& dqkv, bool accumulate) {
+                                       int64_t num_heads, AttentionMask mask, const Tensor& dqkv,
+                                       bool accumulate) {
   with_type(qkv.dtype(), [&]<typename T>(T) {
     launch_heads<BackwardTile<T>>(
-        stream, Heads(qkv, num_heads),
+        stream, Heads(qkv, num_heads, mask),
         [qkv = elements<T>(qkv), out = elements<T>(out), log_sum_exp = floats(log_sum_exp),
          dy = elements<T>(dy), dqkv = elements<T>(dqkv),
          accumulate](const Heads& heads, int64_t b, int64_t h, BackwardTile<T>& tile) {
@@ -477,7 +487,7 @@ void OnednnBackend::attention_backward(Stream& stream, const Tensor& qkv, const 
 void OnednnBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                    const Tensor& out) {
   with_type(qkv.dtype(), [&]<typename T>(T) {
-    const Heads heads(qkv, num_heads);
+    const Heads heads(qkv, num_heads, AttentionMask::kCausal);
     onednn::launch_chunks(
         stream, heads.B * heads.H, 1,
         [heads, qkv = elements<T>(qkv), out = elements<T>(out)](int64_t begin, int64_t end) {
