@@ -5,7 +5,8 @@
 
 #include "framework/core/error.h"
 #include "framework/file/durable_file.h"
-#include "models/safetensors.h"
+#include "framework/file/safetensors.h"
+#include "models/weights.h"
 
 namespace zerolab::checkpoint {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/file/file.h"
-#include "models/safetensors.h"
+#include "framework/file/safetensors.h"
 
 namespace zerolab::checkpoint {
 

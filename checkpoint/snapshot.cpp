@@ -5,13 +5,14 @@
 #include <algorithm>
 
 #include "checkpoint/component.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::checkpoint {
 namespace {
 
-constexpr int64_t kSnapshotChunk = int64_t{1} << 20;  // elements; a multiple of the blocks of checksums
+constexpr int64_t kSnapshotChunk = int64_t{1}
+                                   << 20;  // elements; a multiple of the blocks of checksums
 
 /// Elements [begin, end) of the parameter that `segment` lies in.
 Piece piece_of(const zero::Layout& layout, const zero::Segment& segment,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "zero/engine.h"
 
 namespace zerolab::checkpoint {

@@ -1,9 +1,9 @@
 #include "models/gpt_cache.h"
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
 #include "framework/ops/attention.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

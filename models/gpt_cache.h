@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "models/gpt.h"
 
 namespace zerolab {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

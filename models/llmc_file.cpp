@@ -36,7 +36,7 @@ bool LlmcFile::recognises(const std::string& path) {
          magic == kMagic;
 }
 
-LlmcFile::LlmcFile(const std::string& path) : WeightFile(path) {
+LlmcFile::LlmcFile(const std::string& path) : TensorFile(path) {
   Header header = {};
   require(file_bytes() >= static_cast<int64_t>(sizeof(header)), kLlmcWeights,
           "'{}' is cut off; got {} bytes, expected a header of {}", path, file_bytes(),

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "models/weights.h"
+#include "framework/file/tensor_file.h"
 
 namespace zerolab {
 
@@ -10,7 +10,7 @@ namespace zerolab {
 /// 256 int32, then tensors one after another, each for all layers. Version 3 is fp32, 5 is bf16.
 /// Names and shapes are given as Hugging Face has them: matrices, [out, in] in the file, as
 /// [in, out], and the embedding without the rows that pad the vocabulary.
-class LlmcFile final : public WeightFile {
+class LlmcFile final : public TensorFile {
  public:
   /// Whether the file begins as one; false where it cannot be read.
   static bool recognises(const std::string& path);
@@ -20,7 +20,7 @@ class LlmcFile final : public WeightFile {
   std::vector<std::string> names() const override;
   std::vector<int64_t> shape_of(const std::string& name) const override;
   void read_range(const std::string& name, int64_t begin, std::span<float> out) override;
-  int64_t n_head() const override { return n_head_; }
+  int64_t property(std::string_view name) const override { return name == "n_head" ? n_head_ : 0; }
 
  private:
   struct Record {

@@ -9,11 +9,11 @@
 #include <set>
 #include <string_view>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/file/safetensors.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 #include "models/llmc_file.h"
-#include "models/safetensors.h"
 
 namespace zerolab {
 namespace {
@@ -45,7 +45,7 @@ void for_chunks(int64_t numel, const Body& body) {
   }
 }
 
-bool are_equal(WeightFile& file, const std::string& a, const std::string& b) {
+bool are_equal(TensorFile& file, const std::string& a, const std::string& b) {
   const std::vector<int64_t> shape = file.shape_of(a);
   bool equal = shape == file.shape_of(b);
   for_chunks(equal ? numel_of(shape) : 0, [&](int64_t begin, int64_t numel) {
@@ -58,7 +58,7 @@ bool are_equal(WeightFile& file, const std::string& a, const std::string& b) {
   return equal;
 }
 
-void fill(const Parameter& parameter, WeightFile& file, const std::string& name) {
+void fill(const Parameter& parameter, TensorFile& file, const std::string& name) {
   RankContext& context = parameter.value().context();
   with_float_type(parameter.value().dtype(), [&]<typename T>(T) {
     for_chunks(parameter.numel(), [&](int64_t begin, int64_t numel) {
@@ -74,7 +74,7 @@ void fill(const Parameter& parameter, WeightFile& file, const std::string& name)
 }
 
 /// Names without the prefix, to the file's.
-std::map<std::string, std::string> bare_names(const WeightFile& file) {
+std::map<std::string, std::string> bare_names(const TensorFile& file) {
   std::map<std::string, std::string> names;
   for (const std::string& name : file.names()) {
     const std::string bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
@@ -88,52 +88,7 @@ std::map<std::string, std::string> bare_names(const WeightFile& file) {
 
 }  // namespace
 
-WeightFile::WeightFile(const std::string& path) : path_(path) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {  // opening a pipe would wait
-    file_.open(path, std::ios::binary);
-  }
-  require(file_.is_open(), kWeights, "cannot open '{}'; expected a regular file", path);
-  file_.seekg(0, std::ios::end);
-  file_bytes_ = file_.tellg();
-}
-
-std::vector<float> WeightFile::read(const std::string& name) {
-  std::vector<float> values(numel_of(shape_of(name)));
-  read_range(name, 0, values);
-  return values;
-}
-
-void WeightFile::read_bytes(int64_t offset, std::span<std::byte> out) {
-  file_.seekg(offset);
-  require(static_cast<bool>(file_.read(reinterpret_cast<char*>(out.data()), std::ssize(out))),
-          kWeights, "cannot read {} bytes of '{}' from byte {} on", out.size(), path_, offset);
-}
-
-void WeightFile::read_floats(int64_t offset, DType dtype, std::span<float> out) {
-  with_float_type(dtype, [&]<typename T>(T) {
-    if constexpr (std::is_same_v<T, float>) {
-      read_bytes(offset, std::as_writable_bytes(out));
-    } else {
-      std::vector<T> elements(out.size());
-      read_bytes(offset, std::as_writable_bytes(std::span(elements)));
-      std::ranges::transform(elements, out.begin(),
-                             [](T element) { return static_cast<float>(widened(element)); });
-    }
-  });
-}
-
-int64_t numel_of(const std::vector<int64_t>& shape) {
-  int64_t product = 1;
-  for (const int64_t extent : shape) {
-    if (__builtin_mul_overflow(product, extent, &product)) {
-      return std::numeric_limits<int64_t>::max();
-    }
-  }
-  return product;
-}
-
-std::unique_ptr<WeightFile> open_weights(const std::string& path) {
+std::unique_ptr<TensorFile> open_weights(const std::string& path) {
   if (LlmcFile::recognises(path)) {
     return std::make_unique<LlmcFile>(path);
   }
@@ -146,10 +101,10 @@ std::string hugging_face_name(const std::string& parameter) {
 
 void load_weights(const std::string& path, const std::vector<Parameter*>& parameters,
                   int64_t n_head) {
-  const std::unique_ptr<WeightFile> file = open_weights(path);
-  require(n_head == 0 || file->n_head() == 0 || n_head == file->n_head(), kWeights,
-          "'{}' is of a model with another n_head; got {}, expected {}", path, file->n_head(),
-          n_head);
+  const std::unique_ptr<TensorFile> file = open_weights(path);
+  const int64_t file_heads = file->property("n_head");
+  require(n_head == 0 || file_heads == 0 || n_head == file_heads, kWeights,
+          "'{}' is of a model with another n_head; got {}, expected {}", path, file_heads, n_head);
   const std::map<std::string, std::string> names = bare_names(*file);
   std::set<std::string> wanted;
   for (const Parameter* parameter : parameters) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 #include "framework/update_rules/update_rule.h"
 
 namespace zerolab::optim {

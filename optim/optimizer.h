@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
-#include "framework/core/backend.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::optim {
 

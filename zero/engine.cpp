@@ -6,8 +6,8 @@
 
 #include "framework/autograd/node.h"
 #include "framework/comm/agreement.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 namespace {

@@ -8,7 +8,7 @@
 #include "framework/autograd/parameter.h"
 #include "framework/comm/communicator.h"
 #include "framework/comm/control.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
 #include "zero/gradient_buckets.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 

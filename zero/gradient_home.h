@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 #include "zero/layout.h"
 #include "zero/options.h"
 

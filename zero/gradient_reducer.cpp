@@ -1,6 +1,6 @@
 #include "zero/gradient_reducer.h"
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 

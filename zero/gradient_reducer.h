@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "zero/gradient_home.h"
 #include "zero/layout.h"
 #include "zero/options.h"

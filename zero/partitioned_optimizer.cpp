@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::zero {
 

@@ -3,8 +3,11 @@
 #include <filesystem>
 #include <string>
 
-#include "framework/core/backend.h"
 #include "models/gpt.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::bench {
 

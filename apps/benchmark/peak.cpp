@@ -5,7 +5,7 @@
 #include <dnnl.hpp>
 #include <limits>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::bench {
 namespace {

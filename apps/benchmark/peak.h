@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::bench {
 

@@ -2,7 +2,9 @@
 
 #include <chrono>
 
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
+#include "framework/kernels/strided_copy.h"
 #include "framework/update_rules/update_rule.h"
 
 namespace zerolab::bench {
@@ -272,7 +274,8 @@ class ProfiledBackend final : public Backend {
     return {name, {out.shape()[0], out.shape()[1], out.shape()[2]}};
   }
   static double square_flops(const Tensor& out, AttentionMask mask) {
-    return (mask == AttentionMask::kCausal ? 1.0 : 2.0) * static_cast<double>(out.numel()) * static_cast<double>(out.shape()[1]);
+    return (mask == AttentionMask::kCausal ? 1.0 : 2.0) * static_cast<double>(out.numel()) *
+           static_cast<double>(out.shape()[1]);
   }
 
   template <typename Body>

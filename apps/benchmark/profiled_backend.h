@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/benchmark/op_profile.h"
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::bench {
 

@@ -5,6 +5,7 @@
 
 #include "framework/core/exact_sum.h"
 #include "framework/core/recorder.h"
+#include "framework/tensor/backend.h"
 #include "zero/engine.h"
 
 namespace zerolab::bench {

@@ -9,6 +9,7 @@
 
 #include "apps/benchmark/profiled_backend.h"
 #include "apps/benchmark/trainer.h"
+#include "framework/tensor/backend.h"
 #include "optim/optimizer.h"
 
 namespace zerolab::bench {

@@ -12,11 +12,14 @@
 #include "apps/benchmark/op_profile.h"
 #include "framework/comm/communicator.h"
 #include "framework/comm/local.h"
-#include "framework/core/backend.h"
 #include "framework/core/recorder.h"
 #include "models/gpt.h"
 #include "zero/layout.h"
 #include "zero/options.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::bench {
 

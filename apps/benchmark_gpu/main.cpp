@@ -12,6 +12,8 @@
 
 #include "apps/benchmark/training_group.h"
 #include "framework/cuda/backend.h"
+#include "framework/kernels/dropout_key.h"
+#include "framework/kernels/weight_layout.h"
 
 namespace zerolab::bench {
 namespace {

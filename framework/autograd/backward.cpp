@@ -6,7 +6,7 @@
 #include "framework/autograd/node.h"
 #include "framework/autograd/parameter.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::autograd {
 namespace {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "framework/autograd/parameter.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::autograd {
 namespace {

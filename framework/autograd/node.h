@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 struct RunningModule;

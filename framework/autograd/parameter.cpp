@@ -1,7 +1,7 @@
 #include "framework/autograd/parameter.h"
 
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <span>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

@@ -1,7 +1,7 @@
 #include "framework/comm/checked_communicator.h"
 
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <bit>
 
-#include "framework/core/backend.h"
 #include "framework/core/exact_sum.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 

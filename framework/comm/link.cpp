@@ -6,12 +6,6 @@
 
 namespace zerolab {
 
-Clock::duration clock_time(double seconds) {
-  constexpr double kLongest = 1e8;
-  return std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(std::min(seconds, kLongest)));
-}
-
 Clock::duration link_time(const LocalOptions& link, const Collective& call, int size, int64_t sent,
                           int64_t received) {
   if (size == 1) {

@@ -4,12 +4,9 @@
 
 #include "framework/comm/collective.h"
 #include "framework/comm/local.h"
-#include "framework/core/recorder.h"
+#include "framework/core/clock.h"
 
 namespace zerolab {
-
-/// `seconds` on the clock; those that would overflow it (years) are cut.
-Clock::duration clock_time(double seconds);
 
 /// How long `call` lasts among `size` ranks, from when all have arrived, on one that sends and
 /// receives so many bytes: max(sent, received) / bandwidth + latency × rounds. `reduce` and

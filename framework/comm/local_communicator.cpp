@@ -1,6 +1,6 @@
 #include "framework/comm/local_communicator.h"
 
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {

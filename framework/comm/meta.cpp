@@ -3,7 +3,7 @@
 #include "framework/comm/checked_communicator.h"
 #include "framework/comm/link.h"
 #include "framework/core/modelled_stream.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {

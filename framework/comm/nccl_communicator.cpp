@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
 #include "framework/cuda/check.h"
 #include "framework/cuda/collectives.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 namespace {

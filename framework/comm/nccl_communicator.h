@@ -6,9 +6,9 @@
 
 #include "framework/comm/checked_communicator.h"
 #include "framework/comm/nccl_ranks.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
 #include "framework/cuda/cuda_stream.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 

@@ -2,7 +2,7 @@
 
 #include "framework/comm/group_state.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

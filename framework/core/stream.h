@@ -1,11 +1,12 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+
+#include "framework/core/clock.h"
 
 namespace zerolab {
 
@@ -35,8 +36,6 @@ class Event {
  private:
   std::shared_ptr<EventState> state_;
 };
-
-using Clock = std::chrono::steady_clock;
 
 /// What a backend keeps behind a `StreamTime` that it does not know at once.
 class StreamTimeState {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "framework/core/backend.h"
 #include "framework/cuda/device.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

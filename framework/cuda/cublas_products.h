@@ -8,7 +8,7 @@
 #include <shared_mutex>
 #include <tuple>
 
-#include "framework/core/backend.h"
+#include "framework/kernels/linear_call.h"
 
 namespace zerolab::cuda {
 

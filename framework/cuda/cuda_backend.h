@@ -1,9 +1,9 @@
 #pragma once
 
-#include "framework/core/backend.h"
 #include "framework/cuda/backend.h"
 #include "framework/cuda/cublas_products.h"
 #include "framework/cuda/cudnn_attention.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

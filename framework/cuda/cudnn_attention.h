@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "framework/core/backend.h"
+#include "framework/kernels/attention_call.h"
 
 namespace zerolab::cuda {
 

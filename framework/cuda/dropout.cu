@@ -2,6 +2,7 @@
 
 #include "framework/cuda/cuda_backend.h"
 #include "framework/cuda/kernel.h"
+#include "framework/kernels/dropout_key.h"
 
 namespace zerolab {
 namespace {

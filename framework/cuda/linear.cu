@@ -1,6 +1,6 @@
-#include "framework/core/rank_context.h"
 #include "framework/cuda/column_sums.h"
 #include "framework/cuda/cuda_backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

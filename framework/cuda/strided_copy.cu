@@ -1,4 +1,4 @@
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/strided_copy.h"
 
 #include "framework/cuda/cuda_backend.h"
 #include "framework/cuda/kernel.h"

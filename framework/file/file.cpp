@@ -26,6 +26,19 @@ int open_or_fail(const std::filesystem::path& path, int flags, std::string_view 
 
 }  // namespace
 
+int write_all(std::span<const std::byte> bytes,
+              const std::function<int64_t(std::span<const std::byte> left)>& put) {
+  while (!bytes.empty()) {
+    const int64_t written = put(bytes);
+    if (written >= 0) {
+      bytes = bytes.subspan(written);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
 NewFile::NewFile(const std::filesystem::path& path)
     : path_(path), descriptor_(open_or_fail(path, O_WRONLY | O_CREAT | O_EXCL, "make")) {}
 
@@ -37,14 +50,12 @@ void NewFile::write(std::span<const std::byte> bytes) {
 }
 
 void NewFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (written >= 0) {
-      bytes = bytes.subspan(written);
-      offset += written;
-    } else if (errno != EINTR) {
-      fail_with("write", path_, errno);
-    }
+  const int64_t end = offset + std::ssize(bytes);
+  const int error = write_all(bytes, [&](std::span<const std::byte> left) {
+    return pwrite(descriptor_, left.data(), left.size(), end - std::ssize(left));
+  });
+  if (error != 0) {
+    fail_with("write", path_, error);
   }
 }
 

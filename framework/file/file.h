@@ -3,11 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace zerolab {
+
+/// Calls `put`, which is write(2) or pwrite(2), with what is left of `bytes` until nothing is: a
+/// full disk or a signal cuts a call short. Returns 0, or the system's error.
+int write_all(std::span<const std::byte> bytes,
+              const std::function<int64_t(std::span<const std::byte> left)>& put);
 
 /// A new file that is being written. Every fault is an `Error` with the path and the system's
 /// reason; a file that was not finished stays half-written for its folder's owner to remove.

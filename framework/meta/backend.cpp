@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
-#include "framework/comm/link.h"
+#include "framework/core/clock.h"
 #include "framework/core/modelled_stream.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/attention_call.h"
+#include "framework/kernels/linear_call.h"
+#include "framework/kernels/strided_copy.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 namespace {
@@ -128,7 +130,8 @@ class MetaBackend final : public Backend {
   void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, AttentionMask mask,
                          const Tensor& out, const Tensor&) override {
     constexpr int kProducts = 2;  // scores and weighted values
-    attend(stream, qkv, AttentionCall::forward(qkv, num_heads, mask), kProducts, bytes_of(qkv, out));
+    attend(stream, qkv, AttentionCall::forward(qkv, num_heads, mask), kProducts,
+           bytes_of(qkv, out));
   }
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out, const Tensor&,
                           const Tensor& dy, int64_t num_heads, AttentionMask mask,

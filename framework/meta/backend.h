@@ -2,15 +2,10 @@
 
 #include <memory>
 
-#include "framework/core/backend.h"
+#include "framework/meta/modelled_speed.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
-
-/// How fast the device is that a dry run models; what is 0 takes no time.
-struct ModelledSpeed {
-  double flops_per_s = 0.0;  ///< of matrix products
-  double bytes_per_s = 0.0;  ///< read and written in memory
-};
 
 /// Computes nothing and holds no memory, but counts every byte in the ledger: a dry run. Its
 /// streams are modelled (core/modelled_stream.h): a matrix product takes the longer of its

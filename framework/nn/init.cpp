@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "framework/core/backend.h"
 #include "framework/core/hash.h"
 #include "framework/core/philox.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::nn {
 namespace {

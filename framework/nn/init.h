@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::nn {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
-#include "framework/core/rank_context.h"
 #include "framework/nn/init.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::nn {
 

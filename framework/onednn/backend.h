@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

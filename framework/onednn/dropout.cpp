@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "framework/kernels/dropout_key.h"
 #include "framework/onednn/kernel.h"
 #include "framework/onednn/onednn_backend.h"
 #include "framework/onednn/vector.h"

@@ -9,8 +9,8 @@
 
 #include "framework/core/cpu_stream.h"
 #include "framework/core/error.h"
-#include "framework/core/tensor.h"
 #include "framework/onednn/vector.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::onednn {
 

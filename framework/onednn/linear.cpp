@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "framework/core/rank_context.h"
 #include "framework/onednn/kernel.h"
 #include "framework/onednn/onednn_backend.h"
 #include "framework/onednn/vector.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

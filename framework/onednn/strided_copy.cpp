@@ -1,4 +1,4 @@
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/strided_copy.h"
 
 #include "framework/onednn/kernel.h"
 #include "framework/onednn/onednn_backend.h"
@@ -8,8 +8,7 @@ namespace zerolab {
 namespace {
 
 int64_t place_of(const StridedCopy::Walk& walk, int64_t first, int64_t second, int64_t third) {
-  return walk.offset + first * walk.strides[0] + second * walk.strides[1] +
-         third * walk.strides[2];
+  return walk.offset + first * walk.strides[0] + second * walk.strides[1] + third * walk.strides[2];
 }
 
 /// The innermost loop: in vectors where both sides are rows.

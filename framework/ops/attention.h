@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::ops {
 

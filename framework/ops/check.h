@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "framework/core/error.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::ops {
 

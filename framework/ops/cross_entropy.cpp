@@ -1,9 +1,9 @@
 #include "framework/ops/cross_entropy.h"
 
 #include "framework/autograd/node.h"
-#include "framework/core/backend.h"
-#include "framework/core/rank_context.h"
 #include "framework/ops/check.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::ops {
 

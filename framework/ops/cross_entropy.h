@@ -1,6 +1,6 @@
 #pragma once
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::ops {
 

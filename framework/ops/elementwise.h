@@ -1,7 +1,7 @@
 #pragma once
 
-#include "framework/core/backend.h"
-#include "framework/core/tensor.h"
+#include "framework/kernels/dropout_key.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab::ops {
 

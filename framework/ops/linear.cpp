@@ -1,9 +1,10 @@
 #include "framework/ops/linear.h"
 
 #include "framework/autograd/node.h"
-#include "framework/core/rank_context.h"
 #include "framework/ops/check.h"
 #include "framework/ops/rules.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::ops {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "framework/autograd/node.h"
-#include "framework/core/backend.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/strided_copy.h"
 #include "framework/ops/check.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::ops {
 namespace {
@@ -59,7 +59,8 @@ StridedCopy::Walk walk_through(const Extents& extents) {
   return walk;
 }
 
-/// One part of a larger tensor, from `begin` along `axis`, and the part alone; read from the former.
+/// One part of a larger tensor, from `begin` along `axis`, and the part alone; read from the
+/// former.
 StridedCopy part_of(const Extents& whole, const Extents& part, int axis, int64_t begin) {
   StridedCopy copy;
   std::ranges::copy(part, copy.extents);
@@ -90,14 +91,14 @@ Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t length) {
   RankContext& context = autograd::begin_op("slice", {x});
   const Tensor out = Tensor::empty(context, shape_of(part, rank), x.dtype());
   launch(x, copy, out, false);
-  return autograd::record(
-      "slice", out, {x}, [copy](const Tensor& dy, autograd::Gradients& gradients) {
-        const autograd::Destination dx = gradients.destination(0);
-        if (!dx.accumulate) {
-          dy.context().backend().fill(dy.context().compute(), dx.tensor, 0.0);
-        }
-        launch(dy, copy.reversed(), dx.tensor, dx.accumulate);
-      });
+  return autograd::record("slice", out, {x},
+                          [copy](const Tensor& dy, autograd::Gradients& gradients) {
+                            const autograd::Destination dx = gradients.destination(0);
+                            if (!dx.accumulate) {
+                              dy.context().backend().fill(dy.context().compute(), dx.tensor, 0.0);
+                            }
+                            launch(dy, copy.reversed(), dx.tensor, dx.accumulate);
+                          });
 }
 
 Tensor concatenate(const Tensor& a, const Tensor& b, int axis) {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 // Elements of tensors in another order. Tensors are contiguous, so each of these copies. An axis
 // below 0 counts from the end.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "framework/core/tensor.h"
+#include "framework/tensor/tensor.h"
 
 // Gradient rules of ops that are also parts of fused ones. Each makes `out`, which a kernel has
 // computed, the result of its op on these inputs, as `autograd::record` does.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "framework/kernels/attention_mask.h"
 #include "framework/plain/kernel.h"
 #include "framework/plain/plain_backend.h"
 
@@ -106,16 +107,15 @@ void PlainBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t 
 void PlainBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                   const Tensor& out) {
   with_float_type(out.dtype(), [&]<typename T>(T) {
-    plain::launch(
-        stream, [heads = Heads(qkv, num_heads, AttentionMask::kCausal), qkv = qkv.data<T>(),
-                 out = out.data<T>()] {
-          std::vector<Compute<T>> weights(heads.T);
-          for (int64_t b = 0; b < heads.B; ++b) {
-            for (int64_t h = 0; h < heads.H; ++h) {
-              attend(heads, qkv, b, h, heads.T - 1, weights, out + b * heads.C + h * heads.D);
-            }
-          }
-        });
+    plain::launch(stream, [heads = Heads(qkv, num_heads, AttentionMask::kCausal),
+                           qkv = qkv.data<T>(), out = out.data<T>()] {
+      std::vector<Compute<T>> weights(heads.T);
+      for (int64_t b = 0; b < heads.B; ++b) {
+        for (int64_t h = 0; h < heads.H; ++h) {
+          attend(heads, qkv, b, h, heads.T - 1, weights, out + b * heads.C + h * heads.D);
+        }
+      }
+    });
   });
 }
 
@@ -124,33 +124,35 @@ void PlainBackend::attention_backward(Stream& stream, const Tensor& qkv, const T
                                       int64_t num_heads, AttentionMask mask, const Tensor& dqkv,
                                       bool accumulate) {
   with_float_type(out.dtype(), [&]<typename T>(T) {
-    plain::launch(stream, [heads = Heads(qkv, num_heads, mask), numel = qkv.numel(), qkv = qkv.data<T>(),
-                           out = out.data<T>(), log_sum_exp = log_sum_exp.data<Compute<T>>(),
-                           dy = dy.data<T>(), dqkv = dqkv.data<T>(), accumulate] {
-      std::vector<Compute<T>> sums(numel);
-      if (accumulate) {
-        std::transform(dqkv, dqkv + numel, sums.begin(), widened<T>);
-      }
-      const int64_t size = heads.D;
-      const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
-      heads.for_each([&](int64_t b, int64_t h, int64_t t) {
-        const int64_t query = heads.query(b, h, t);
-        const T* dy_row = dy + heads.out(b, h, t);
-        // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy · out.
-        const Compute<T> mean = dot(dy_row, out + heads.out(b, h, t), size);
-        for (int64_t s = 0; s < heads.keys(t); ++s) {
-          const int64_t key = heads.key(b, h, s);
-          const int64_t value = heads.value(b, h, s);
-          const Compute<T> score = scale * dot(qkv + query, qkv + key, size);
-          const Compute<T> weight = std::exp(score - log_sum_exp[heads.row(b, h, t)]);
-          const Compute<T> dscore = scale * weight * (dot(dy_row, qkv + value, size) - mean);
-          add_scaled(weight, dy_row, &sums[value], size);
-          add_scaled(dscore, qkv + key, &sums[query], size);
-          add_scaled(dscore, qkv + query, &sums[key], size);
-        }
-      });
-      std::transform(sums.begin(), sums.end(), dqkv, rounded<T, Compute<T>>);
-    });
+    plain::launch(
+        stream, [heads = Heads(qkv, num_heads, mask), numel = qkv.numel(), qkv = qkv.data<T>(),
+                 out = out.data<T>(), log_sum_exp = log_sum_exp.data<Compute<T>>(),
+                 dy = dy.data<T>(), dqkv = dqkv.data<T>(), accumulate] {
+          std::vector<Compute<T>> sums(numel);
+          if (accumulate) {
+            std::transform(dqkv, dqkv + numel, sums.begin(), widened<T>);
+          }
+          const int64_t size = heads.D;
+          const auto scale = static_cast<Compute<T>>(1.0 / std::sqrt(static_cast<double>(size)));
+          heads.for_each([&](int64_t b, int64_t h, int64_t t) {
+            const int64_t query = heads.query(b, h, t);
+            const T* dy_row = dy + heads.out(b, h, t);
+            // Softmax's gradient subtracts the mean of the weights' gradients, which equals dy ·
+            // out.
+            const Compute<T> mean = dot(dy_row, out + heads.out(b, h, t), size);
+            for (int64_t s = 0; s < heads.keys(t); ++s) {
+              const int64_t key = heads.key(b, h, s);
+              const int64_t value = heads.value(b, h, s);
+              const Compute<T> score = scale * dot(qkv + query, qkv + key, size);
+              const Compute<T> weight = std::exp(score - log_sum_exp[heads.row(b, h, t)]);
+              const Compute<T> dscore = scale * weight * (dot(dy_row, qkv + value, size) - mean);
+              add_scaled(weight, dy_row, &sums[value], size);
+              add_scaled(dscore, qkv + key, &sums[query], size);
+              add_scaled(dscore, qkv + query, &sums[key], size);
+            }
+          });
+          std::transform(sums.begin(), sums.end(), dqkv, rounded<T, Compute<T>>);
+        });
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

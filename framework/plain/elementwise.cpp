@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "framework/core/philox.h"
+#include "framework/kernels/dropout_key.h"
 #include "framework/plain/kernel.h"
 #include "framework/plain/plain_backend.h"
 

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "framework/kernels/weight_layout.h"
 #include "framework/plain/kernel.h"
 #include "framework/plain/plain_backend.h"
 

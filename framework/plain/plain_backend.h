@@ -1,6 +1,6 @@
 #pragma once
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 

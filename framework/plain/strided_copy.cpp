@@ -1,4 +1,4 @@
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/strided_copy.h"
 
 #include "framework/plain/kernel.h"
 #include "framework/plain/plain_backend.h"

@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "framework/core/error.h"
-#include "models/safetensors.h"
+#include "framework/file/safetensors.h"
+#include "models/weights.h"
 #include "tests/checkpoint/saved_engine.h"
 #include "tests/data/test_files.h"
 #include "tests/framework/test_rank.h"

@@ -2,6 +2,7 @@
 #include <limits>
 #include <tuple>
 
+#include "framework/tensor/backend.h"
 #include "tests/comm/ranks.h"
 
 namespace zerolab {

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <thread>
 
+#include "framework/tensor/backend.h"
 #include "tests/comm/failing.h"
 
 namespace zerolab {

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 #include "tests/comm/ranks.h"
 
 namespace zerolab {

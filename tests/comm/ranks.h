@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "framework/comm/local.h"
-#include "framework/core/backend.h"
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
+
+class Backend;
 
 inline const CommTag kGradientTag = {Purpose::kGradient, 3};
 inline const CommTag kParameterTag = {Purpose::kParameter, 0};
@@ -32,23 +33,8 @@ std::unique_ptr<RankGroup> make_test_group(int size, const RanksOptions& options
 std::unique_ptr<Backend> make_test_backend();
 
 /// Runs `body` on `size` ranks; on `backend` instead of their own, if given.
-inline void on_ranks(int size, const RankBody& body, const RanksOptions& options = {},
-                     Backend* backend = nullptr) {
-  const std::unique_ptr<RankGroup> group = make_test_group(size, options);
-  const std::unique_ptr<Backend> own = make_test_backend();
-  run_ranks(*group, [&](int rank) {
-    // Each rank draws its own order: no rank may depend on another's.
-    RankContext context({.rank = rank,
-                         .world_size = size,
-                         .poison = true,
-                         .streams = options.streams,
-                         .lazy_seed = options.lazy_seed + 1000 * rank},
-                        backend == nullptr ? *own : *backend);
-    const std::unique_ptr<Communicator> communicator = group->communicator(context);
-    const AbortOnUnwind abort_on_unwind(*communicator);
-    body(context, *communicator);
-  });
-}
+void on_ranks(int size, const RankBody& body, const RanksOptions& options = {},
+              Backend* backend = nullptr);
 
 /// A value that differs between ranks and elements, of few bits: sums are exact.
 inline float value(int rank, int64_t i) { return static_cast<float>((rank + 1) * 100 + i % 97); }

@@ -1,5 +1,5 @@
-#include "framework/core/backend.h"
 #include "framework/core/cpu_stream.h"
+#include "framework/tensor/backend.h"
 #include "tests/comm/ranks.h"
 
 namespace zerolab {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/core/error.h"
+#include "framework/kernels/attention_mask.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {
@@ -46,8 +47,8 @@ void expect_backward_is_plains(Both& both, DType dtype, AttentionMask mask, int6
   const Tensor out = Tensor::empty_like(dy.plain);
   const Tensor log_sum_exp =
       Tensor::empty(both.plain.context, Shape{kBatch, kHeads, length}, DType::kFloat32);
-  both.plain.backend->attention_forward(both.plain.context.compute(), qkv.plain, kHeads, mask,
-                                        out, log_sum_exp);
+  both.plain.backend->attention_forward(both.plain.context.compute(), qkv.plain, kHeads, mask, out,
+                                        log_sum_exp);
   const Twin saved = both.twin(out);
   const Twin saved_log_sum_exp = both.twin(log_sum_exp);
   const Twin dqkv = both.empty(qkv.plain.shape(), dtype);
@@ -104,8 +105,7 @@ TEST_P(CudaAttentionKernels, LargeScoresDoNotOverflow) {
   const Twin log_sum_exp = both.empty(Shape{1, 1, 70}, DType::kFloat32);
   both.run([&](Backend& backend, Stream& stream, auto on) {
     backend.scale(stream, on(qkv), 16.0, on(qkv), false);
-    backend.attention_forward(stream, on(qkv), 1, AttentionMask::kCausal, on(out),
-                              on(log_sum_exp));
+    backend.attention_forward(stream, on(qkv), 1, AttentionMask::kCausal, on(out), on(log_sum_exp));
   });
   both.expect_close(out, 1e-4, 1e-3);
   both.expect_close(log_sum_exp, 1e-5, 0.0);
@@ -154,8 +154,8 @@ TEST(CudaAttention, LargerHeadsAreRefused) {
   const Twin out = both.empty(Shape{1, 1, 129}, DType::kFloat32);
   const Twin log_sum_exp = both.empty(Shape{1, 1, 1}, DType::kFloat32);
   try {
-    both.cuda.backend->attention_forward(both.cuda.stream, qkv.cuda, 1,
-                                         AttentionMask::kCausal, out.cuda, log_sum_exp.cuda);
+    both.cuda.backend->attention_forward(both.cuda.stream, qkv.cuda, 1, AttentionMask::kCausal,
+                                         out.cuda, log_sum_exp.cuda);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("got 129 components, expected at most 128"),

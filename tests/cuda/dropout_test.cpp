@@ -1,3 +1,4 @@
+#include "framework/kernels/dropout_key.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {

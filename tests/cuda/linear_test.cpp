@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/kernels/weight_layout.h"
 #include "framework/meta/backend.h"
 #include "tests/cuda/both.h"
 

@@ -1,4 +1,4 @@
-#include "framework/core/strided_copy.h"
+#include "framework/kernels/strided_copy.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {
@@ -9,10 +9,9 @@ class CudaRearrange : public CudaKernels {};
 TEST_P(CudaRearrange, StridedCopiesArePlainsToTheBit) {
   const Twin x = both.normal({3, 5, 7, 33}, dtype, "x");
   // Axes 1 and 3 exchanged, and a part of the result.
-  const StridedCopy exchange = {
-      .extents = {3, 20, 7, 5},
-      .source = {.offset = 4, .strides = {1155, 1, 33, 231}},
-      .out = {.offset = 2 * 35, .strides = {1155, 35, 5, 1}}};
+  const StridedCopy exchange = {.extents = {3, 20, 7, 5},
+                                .source = {.offset = 4, .strides = {1155, 1, 33, 231}},
+                                .out = {.offset = 2 * 35, .strides = {1155, 35, 5, 1}}};
   for (const bool accumulate : {false, true}) {
     const Twin out = both.normal({3, 33, 7, 5}, dtype, "out");
     both.run([&](Backend& backend, Stream& stream, auto on) {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "framework/core/rank_context.h"
-#include "framework/core/tensor.h"
 #include "framework/onednn/backend.h"
+#include "framework/tensor/rank_context.h"
+#include "framework/tensor/tensor.h"
 
 namespace zerolab {
 

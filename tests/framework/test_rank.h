@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/core/rank_context.h"
 #include "framework/nn/init.h"
 #include "framework/plain/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab {
 

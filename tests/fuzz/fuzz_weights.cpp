@@ -4,7 +4,7 @@
 /// A file of weights, safetensors or llm.c's, with all it holds.
 FUZZ(input) {
   using namespace zerolab;
-  const std::unique_ptr<WeightFile> file = open_weights(fuzz::file_of(input, ".weights"));
+  const std::unique_ptr<TensorFile> file = open_weights(fuzz::file_of(input, ".weights"));
   for (const std::string& name : file->names()) {
     file->read(name);
   }

@@ -74,7 +74,7 @@ TEST(LlmcFile, ReadsBf16ExactlyAndInRanges) {
   const data::TempDir folder;
   LlmcFile expected(kLlmcFile);
   LlmcFile got(folder.write("half.bin", half));
-  EXPECT_EQ(got.n_head(), 2);
+  EXPECT_EQ(got.property("n_head"), 2);
   EXPECT_EQ(got.shape_of("wte.weight"), (std::vector<int64_t>{53, 16}));
   EXPECT_EQ(got.shape_of("h.1.mlp.c_proj.weight"), (std::vector<int64_t>{64, 16}));
   EXPECT_THROW(got.shape_of("h.2.ln_1.bias"), Error);

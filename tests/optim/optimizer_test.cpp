@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "framework/core/error.h"
-#include "framework/core/rank_context.h"
 #include "framework/onednn/backend.h"
 #include "framework/plain/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::optim {
 namespace {
@@ -113,7 +113,8 @@ TEST(Lion, DoesNotMoveWhereNoGradientEverWas) {
   RankContext context({}, *backend);
   for (const float zero : {0.0F, -0.0F}) {
     const Tensor gradient = Tensor::from_host(context, {1}, std::span<const float>(&zero, 1));
-    const Tensor parameter = Tensor::from_host(context, {1}, std::span<const float>(kStart.data(), 1));
+    const Tensor parameter =
+        Tensor::from_host(context, {1}, std::span<const float>(kStart.data(), 1));
     const Tensor state = Tensor::zeros(context, {1}, DType::kFloat32);
     make_optimizer({.name = "lion"})
         ->update(*backend, context.compute(), {.learning_rate = kLearningRate}, gradient, parameter,

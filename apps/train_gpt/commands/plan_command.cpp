@@ -13,7 +13,9 @@
 #include "apps/train_gpt/text/json_file.h"
 #include "apps/train_gpt/text/text_table.h"
 #include "apps/train_gpt/training/dry_run.h"
+#include "apps/train_gpt/training/training_run.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 namespace {

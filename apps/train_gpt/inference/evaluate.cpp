@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::app {
 

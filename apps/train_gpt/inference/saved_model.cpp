@@ -8,6 +8,7 @@
 #include "checkpoint/snapshot.h"
 #include "data/corpus.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 namespace {
@@ -31,6 +32,8 @@ bool trained_on_shards(const RunConfig& saved) {
 }
 
 }  // namespace
+
+SavedModel::~SavedModel() = default;
 
 SavedModel::SavedModel(const Source& source) {
   std::unique_ptr<const checkpoint::Checkpoint> saved;

@@ -7,7 +7,7 @@
 
 #include "apps/train_gpt/config/config.h"
 #include "data/tokenizer.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "models/gpt.h"
 
 namespace zerolab::app {
@@ -24,6 +24,7 @@ class SavedModel {
 
   /// Throws `ConfigError` or `Error` where there is no such model.
   explicit SavedModel(const Source& source);
+  ~SavedModel();
 
   const RunConfig& config() const { return config_; }
   const Gpt& model() const { return *model_; }

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "framework/core/error.h"
+#include "framework/file/file.h"
 
 namespace zerolab::app {
 
@@ -33,13 +34,12 @@ void RunFile::write(std::string_view text) {
     fail_with("the older file cannot be replaced", errno);
   }
   begun_ = true;
-  while (!text.empty()) {  // A second round only follows a full disk's short write or a signal.
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(written);
-    } else if (errno != EINTR) {
-      fail_with("cannot be written", errno);
-    }
+  const int error =
+      write_all(std::as_bytes(std::span(text)), [this](std::span<const std::byte> left) {
+        return ::write(descriptor_, left.data(), left.size());
+      });
+  if (error != 0) {
+    fail_with("cannot be written", error);
   }
 }
 

@@ -9,7 +9,9 @@
 #include "apps/train_gpt/setup/engine_options.h"
 #include "apps/train_gpt/setup/launch.h"
 #include "apps/train_gpt/text/format.h"
-#include "framework/core/rank_context.h"
+#include "framework/kernels/weight_layout.h"
+#include "framework/tensor/backend.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::app {
 namespace {

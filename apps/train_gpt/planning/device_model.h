@@ -4,8 +4,11 @@
 
 #include "apps/train_gpt/config/config.h"
 #include "framework/comm/local.h"
-#include "framework/core/backend.h"
-#include "framework/meta/backend.h"
+#include "framework/meta/modelled_speed.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::app {
 

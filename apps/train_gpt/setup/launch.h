@@ -6,8 +6,11 @@
 
 #include "apps/train_gpt/config/config.h"
 #include "framework/comm/rank_group.h"
-#include "framework/core/backend.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::app {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/train_gpt/config/config.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "models/gpt.h"
 
 namespace zerolab::app {

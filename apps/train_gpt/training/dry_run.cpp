@@ -2,6 +2,7 @@
 
 #include "apps/train_gpt/setup/launch.h"
 #include "framework/comm/meta.h"
+#include "framework/meta/backend.h"
 
 namespace zerolab::app {
 
@@ -11,5 +12,7 @@ DryRun::DryRun(const RunConfig& config, int64_t vocab_size, int rank, const Back
       context_(rank_options(config, rank), *backend_),
       communicator_(make_meta_communicator(context_, plan_group(config).communicator_bytes, link)),
       trainer_(context_, *communicator_, config, vocab_size, nullptr) {}
+
+DryRun::~DryRun() = default;
 
 }  // namespace zerolab::app

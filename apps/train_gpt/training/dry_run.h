@@ -4,8 +4,8 @@
 
 #include "apps/train_gpt/training/rank_trainer.h"
 #include "framework/comm/local.h"
-#include "framework/core/rank_context.h"
-#include "framework/meta/backend.h"
+#include "framework/meta/modelled_speed.h"
+#include "framework/tensor/rank_context.h"
 
 namespace zerolab::app {
 
@@ -17,6 +17,7 @@ class DryRun {
   /// Throws the out-of-memory error that the run would throw. `config` and `imitated` outlive it.
   DryRun(const RunConfig& config, int64_t vocab_size, int rank, const Backend& imitated,
          const ModelledSpeed& speed = {}, const LocalOptions& link = {});
+  ~DryRun();
 
   RankContext& context() { return context_; }
   Communicator& communicator() { return *communicator_; }

@@ -9,7 +9,7 @@
 #include "data/loader.h"
 #include "data/tokenizer.h"
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "models/gpt.h"
 #include "optim/schedule.h"
 #include "zero/engine.h"

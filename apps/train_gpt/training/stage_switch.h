@@ -3,7 +3,7 @@
 #include "apps/train_gpt/config/config.h"
 #include "apps/train_gpt/training/run_reporter.h"
 #include "framework/comm/communicator.h"
-#include "framework/core/rank_context.h"
+#include "framework/tensor/rank_context.h"
 #include "zero/engine.h"
 
 namespace zerolab::app {

@@ -10,6 +10,7 @@
 #include "apps/train_gpt/training/run_reporter.h"
 #include "apps/train_gpt/training/stage_switch.h"
 #include "framework/core/error.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::app {
 namespace {

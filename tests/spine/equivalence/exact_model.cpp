@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "framework/core/philox.h"
+#include "framework/kernels/weight_layout.h"
 #include "framework/ops/elementwise.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab::test {
 namespace {

@@ -8,11 +8,14 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/comm/rank_group.h"
-#include "framework/core/backend.h"
-#include "framework/core/rank_context.h"
 #include "framework/nn/module.h"
+#include "framework/tensor/rank_context.h"
 #include "optim/optimizer.h"
 #include "zero/engine.h"
+
+namespace zerolab {
+class Backend;
+}
 
 namespace zerolab::test {
 

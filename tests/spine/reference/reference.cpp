@@ -11,8 +11,8 @@
 #include "apps/train_gpt/setup/resolve_config.h"
 #include "apps/train_gpt/training/training_run.h"
 #include "framework/core/error.h"
+#include "framework/file/safetensors.h"
 #include "framework/onednn/backend.h"
-#include "models/safetensors.h"
 
 namespace zerolab::test {
 namespace {

@@ -9,6 +9,7 @@
 #include "apps/train_gpt/setup/launch.h"
 #include "apps/train_gpt/training/rank_trainer.h"
 #include "apps/train_gpt/training/training_run.h"
+#include "framework/tensor/backend.h"
 #include "tests/data/test_files.h"
 #include "tests/train_gpt/config/configs.h"
 
