@@ -30,7 +30,7 @@ class Checkpoint {
     size_t part = 0;
     int64_t offset = 0;
   };
-  /// In order. Throws `Error` where there is no such tensor.
+  /// In order. Throws `Error` if there is no such tensor.
   const std::vector<Place>& places(const std::string& parameter, const std::string& tensor) const;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace zerolab::checkpoint {
 
-/// Who speaks in this folder's errors.
+/// The component that this folder's errors name.
 inline constexpr std::string_view kComponent = "checkpoint";
 
 }  // namespace zerolab::checkpoint

@@ -26,7 +26,7 @@ class Folder {
   void abandon(int64_t step) const;
   /// Removes all but the last `keep` written (0: keeps all).
   void prune(int64_t keep) const;
-  /// Removes what killed runs left behind.
+  /// Removes what killed runs left.
   void clean() const;
   /// Where what is begun is written.
   std::filesystem::path unfinished(int64_t step) const;

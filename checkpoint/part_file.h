@@ -36,8 +36,8 @@ struct PartInfo {
   bool operator==(const PartInfo&) const = default;
 };
 
-/// What one rank writes of a checkpoint: a safetensors file of pieces, behind a record of the
-/// checksums of every 16 KiB of them. So a reader checks what it reads without reading all.
+/// The part of a checkpoint that one rank writes: a safetensors file that begins with the checksums
+/// of every 16 KiB, then holds the pieces. So a reader checks what it reads without reading all.
 /// `data` holds the pieces' elements one after another. Returns when the disk has the file.
 PartInfo write_part(const std::filesystem::path& path, const std::vector<Piece>& pieces,
                     std::span<const std::byte> data);

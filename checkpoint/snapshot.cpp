@@ -66,7 +66,7 @@ Snapshot::Snapshot(RankContext& context, const zero::Engine& engine,
                    const std::vector<Parameter*>& parameters)
     : context_(context), engine_(engine) {
   const std::vector<std::string> tensors = tensors_of(engine);
-  for (const zero::Segment& segment : engine.optimizer().share()) {
+  for (const zero::Segment& segment : engine.optimizer().partition_segments()) {
     for (const std::string& tensor : tensors) {
       pieces_.push_back(piece_of(engine.layout(), segment, tensor));
     }
@@ -97,7 +97,7 @@ void Snapshot::take() {
     context_.backend().copy_to_host(tensor, {out, static_cast<size_t>(tensor.bytes())});
     out += tensor.bytes();
   };
-  for (const zero::Segment& segment : engine_.optimizer().share()) {
+  for (const zero::Segment& segment : engine_.optimizer().partition_segments()) {
     copy(engine_.optimizer().weights(segment));
     for (const Tensor& state : engine_.optimizer().states(segment)) {
       copy(state);
@@ -124,7 +124,7 @@ int64_t restore(const Checkpoint& checkpoint, RankContext& context, zero::Engine
           checkpoint.folder().string(), fmt::join(saved, ", "),
           fmt::join(tensors_of(engine), ", "));
   Reader reader(checkpoint);
-  for (const zero::Segment& segment : engine.optimizer().owned()) {
+  for (const zero::Segment& segment : engine.optimizer().updated_segments()) {
     read_into(reader, piece_of(engine.layout(), segment, kWeight),
               engine.optimizer().weights(segment));
     const std::vector<Tensor> homes = engine.optimizer().states(segment);

@@ -15,7 +15,7 @@ struct TrainState {
   int64_t step = 0;     ///< attempted; the next one's global batch begins at `samples`
   int64_t samples = 0;  ///< the data position: global samples that have been trained on
   int64_t tokens = 0;
-  zero::Engine::Progress engine;
+  zero::EngineState engine;
   std::string config;      ///< the effective configuration, as TOML
   std::string vocabulary;  ///< of a tokenizer that was made from the data: its decoded tokens
 
@@ -30,7 +30,7 @@ struct TrainState {
 };
 
 void to_json(nlohmann::json& json, const TrainState& state);
-/// Throws an exception of the JSON library or `Error` where a field is missing or impossible.
+/// Throws an exception of the JSON library or `Error` if a field is missing or impossible.
 void from_json(const nlohmann::json& json, TrainState& state);
 
 }  // namespace zerolab::checkpoint

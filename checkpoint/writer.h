@@ -24,9 +24,9 @@ struct Saved {
   double seconds = 0;     ///< from its first rank's file to its name
 };
 
-/// Writes the checkpoints of a run behind its back: a thread a rank, each its own file. The one
-/// that ends last writes the manifest and gives the checkpoint its name; a checkpoint of which any
-/// rank's file failed, or never came, leaves the older ones as they are.
+/// Writes the checkpoints of a run while it trains on: one thread a rank, each its own file. The
+/// one that ends last writes the manifest and gives the checkpoint its name. If any rank's file
+/// failed or never came, the older checkpoints stay as they are.
 class Writer {
  public:
   /// Keeps the newest `keep` checkpoints (0: all).

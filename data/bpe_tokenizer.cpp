@@ -63,7 +63,7 @@ class BpeStream final : public TokenStream {
   void finish(std::vector<int32_t>& tokens) override { encode_words(0, tokens); }
 
  private:
-  /// Encodes the words that have `lookahead` bytes behind them.
+  /// Encodes the words that have `lookahead` bytes after them.
   void encode_words(size_t lookahead, std::vector<int32_t>& tokens) {
     size_t begin = 0;
     while (begin < buffer_.size()) {

@@ -12,7 +12,7 @@
 namespace zerolab::data {
 
 /// GPT-2's tokenizer: cuts a text into words (data/gpt2_words.h) and merges the bytes of each. The
-/// text "<|endoftext|>" is encoded as any other; only who writes tokens puts that one in.
+/// text "<|endoftext|>" is encoded as any other; only a writer of tokens adds that one.
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeVocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}

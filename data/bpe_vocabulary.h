@@ -22,7 +22,7 @@ class BpeVocabulary {
 
   /// From the texts of GPT-2's two files. `encoder_json` maps each token to its number; `vocab_bpe`
   /// has a merge a line, first come first merged. In both a byte is written as a printable
-  /// character (bytes_to_unicode of encoder.py in openai/gpt-2). Throws `Error` where they are not
+  /// character (bytes_to_unicode of encoder.py in openai/gpt-2). Throws `Error` if they are not
   /// such files, contradict each other, lack a byte, or have more than 65,536 tokens.
   BpeVocabulary(std::string_view encoder_json, std::string_view vocab_bpe);
 

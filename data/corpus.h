@@ -15,7 +15,7 @@ enum class CorpusKind : uint8_t { kText, kTokens };
 
 /// The files that `[data] path` names: in the order of its entries, and the matches of one pattern
 /// sorted by byte value. A `path` that is the name of a file is that file, else it is a glob(3)
-/// pattern. Throws `ConfigError` where the list is empty, an entry matches nothing, or a file is
+/// pattern. Throws `ConfigError` if the list is empty, an entry matches nothing, or a file is
 /// named twice.
 std::vector<std::string> resolve_paths(std::span<const std::string> patterns);
 
@@ -27,7 +27,7 @@ std::vector<std::string> resolve_paths(std::span<const std::string> patterns);
 /// No text of GPT-2's tokens begins with such a magic: its first half is above 50256.
 class Corpus {
  public:
-  /// Throws `ConfigError` where the list is empty, a pattern matches nothing, a file is named
+  /// Throws `ConfigError` if the list is empty, a pattern matches nothing, a file is named
   /// twice, texts and shards are mixed, or all is empty; `Error` where a file cannot be read, a
   /// shard's header does not fit its file, or a file without a header has an odd size or is text.
   explicit Corpus(std::span<const std::string> patterns);

@@ -15,7 +15,7 @@ namespace zerolab::data {
 /// cut, so that memory and time are bounded.
 constexpr size_t kMaxWordBytes = size_t{1} << 20;
 
-/// What lies this far behind a word has no influence on where it ends.
+/// Text this far after a word has no influence on where the word ends.
 constexpr size_t kWordLookahead = 8;
 
 /// Where the word that begins at text[begin] ends; begin < text.size().

@@ -46,12 +46,12 @@ class Loader {
     uint64_t seed = 0;  // of the shuffle
   };
 
-  /// Throws `ConfigError` where a size is below 1, the rank is outside the group, or the tokens
+  /// Throws `ConfigError` if a size is below 1, the rank is outside the group, or the tokens
   /// are too few for one window.
   Loader(TokenView tokens, const Options& options);
 
   /// Writes B*T inputs and B*T targets, row after row; the spans have exactly that size. Returns
-  /// the global sample of the first row. Allocates nothing. Throws `Error` where step < 0 or
+  /// the global sample of the first row. Allocates nothing. Throws `Error` if step < 0 or
   /// micro_batch is outside [0, k).
   int64_t load(int64_t step, int64_t micro_batch, std::span<int32_t> inputs,
                std::span<int32_t> targets) const;
@@ -81,7 +81,7 @@ class EvaluationLoader {
   int64_t num_rows() const;
 
   /// Writes B*T inputs and targets; returns the number of valid rows, which come first. The others
-  /// are token 0, legal in any model but not to be counted. Throws `Error` where `batch` is
+  /// are token 0, legal in any model but not to be counted. Throws `Error` if `batch` is
   /// outside [0, num_batches()).
   int64_t load(int64_t batch, std::span<int32_t> inputs, std::span<int32_t> targets) const;
 

@@ -12,7 +12,7 @@
 
 namespace zerolab::data {
 
-/// Where in a list of texts tokens stand: `skip` tokens behind those of text `text` before byte
+/// A place between tokens in a list of texts: `skip` tokens after those of text `text` before byte
 /// `offset`, at which the text can be cut.
 struct TextPosition {
   uint64_t text = 0;
@@ -32,7 +32,7 @@ class ParallelEncoder {
 
   /// The next part of a text, which begins at `offset` of it. Every text but the first begins with
   /// the tokenizer's end_of_text(), if it has one. `last` ends the text. Returns the bytes, at the
-  /// part's end, that were not taken, since the part cannot be cut behind them: the next part must
+  /// part's end, that were not taken, since the part cannot be cut after them: the next part must
   /// begin with them. None where `last`.
   size_t push(uint64_t text, uint64_t offset, std::string_view part, bool last);
 

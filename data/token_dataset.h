@@ -20,7 +20,7 @@ class TokenDataset {
   /// Tokens that are already there; also what tests use.
   static std::shared_ptr<const TokenDataset> from_tokens(std::vector<uint16_t> tokens);
 
-  /// Encodes a text corpus, which is not needed afterwards. Throws `Error` where the corpus is of
+  /// Encodes a text corpus, which is not needed afterwards. Throws `Error` if the corpus is of
   /// shards or the vocabulary has more than 65,536 tokens, and what `encode` throws.
   static std::shared_ptr<const TokenDataset> from_text(const Corpus& corpus,
                                                        const Tokenizer& tokenizer);
@@ -60,7 +60,7 @@ class TokenDataset {
 /// A range of a dataset's tokens, and a share in owning it; cheap to copy.
 class TokenView {
  public:
-  /// Throws `Error` where [begin, begin + size) is not within the dataset.
+  /// Throws `Error` if [begin, begin + size) is not within the dataset.
   TokenView(std::shared_ptr<const TokenDataset> dataset, int64_t begin, int64_t size);
 
   int64_t size() const { return size_; }

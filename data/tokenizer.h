@@ -16,7 +16,7 @@ class TokenStream {
  public:
   virtual ~TokenStream() = default;
 
-  /// Appends the tokens that no further text can change. Throws `Error` where the text holds
+  /// Appends the tokens that no further text can change. Throws `Error` if the text holds
   /// something outside the vocabulary.
   virtual void push(std::string_view text, std::vector<int32_t>& tokens) = 0;
 

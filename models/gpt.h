@@ -69,8 +69,8 @@ class Gpt final : public nn::Module {
   /// The mean cross-entropy over all B · T targets, a scalar. The logits live until its backward,
   /// which turns them into their gradient in place; without gradients they are freed at once.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardOptions& options) const;
-  /// The logits [1, V] of what follows tokens [1, T] behind those that `cache` holds, to which they
-  /// are added: T is 1 unless the cache is empty. Has no gradient.
+  /// Appends tokens [1, T] to those that `cache` holds, and returns the logits [1, V] of the next
+  /// token. T is 1 unless the cache is empty. Has no gradient.
   Tensor next_logits(const Tensor& tokens, GptCache& cache) const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace zerolab {
 
-/// What a Gpt need not compute again of one growing sequence: in each layer, its positions'
+/// Spares a Gpt computing one growing sequence again: in each layer it keeps the positions'
 /// queries, keys and values as attention takes them. (The queries are not needed; with them the
 /// rows are what every attention kernel reads.)
 class GptCache {
@@ -21,7 +21,7 @@ class GptCache {
   int64_t length() const { return length_; }
   void clear() { length_ = 0; }
 
-  /// Attention [1, T, C] of the T new positions of qkv [1, T, 3C], which are put behind those
+  /// Attention [1, T, C] of the T new positions of qkv [1, T, 3C], which are appended to those
   /// there. T is 1 unless it is empty.
   Tensor attend(int64_t layer, const Tensor& qkv, int64_t num_heads);
   /// Every layer has attended to `count` new positions.

@@ -17,7 +17,7 @@ struct SamplingOptions {
 
 /// Draws a token by its probability, softmax(logits / temperature) among those that `options`
 /// leave. The random number is keyed by seed and `position`, so that a text depends on nothing
-/// else. Of equal logits the first counts as the likelier. Throws `Error` where a logit is not
+/// else. Of equal logits the first counts as the likelier. Throws `Error` if a logit is not
 /// finite.
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options,
                      uint64_t position);

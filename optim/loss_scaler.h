@@ -1,17 +1,25 @@
 #pragma once
 
+#include <tuple>
+
 namespace zerolab::optim {
 
 /// The loss is multiplied by a scale before the backward, so that small gradients do not vanish in
-/// fp16. Static: one scale for ever. Dynamic: halved when gradients overflow, doubled after a while
-/// without (Micikevicius et al., "Mixed Precision Training", ICLR 2018, §3.2); the names and
-/// defaults are DeepSpeed's.
+/// fp16. Static: one scale for ever. Dynamic: halved when gradients overflow, doubled after
+/// `window` steps without (Micikevicius et al., "Mixed Precision Training", ICLR 2018, §3.2); the
+/// names and defaults are DeepSpeed's.
 struct LossScaleOptions {
   bool dynamic = false;
   double initial = 1.0;  ///< the scale of the first step, and of all steps when static
   int window = 1000;     ///< steps without overflow before the scale doubles
-  int hysteresis = 2;    ///< overflows before the scale halves
+  int hysteresis = 2;    ///< this overflow, and every one after it, halves the scale
   double minimum = 1.0;
+
+  /// References to all fields, in order.
+  static auto fields_of(auto& options) {
+    auto& [dynamic, initial, window, hysteresis, minimum] = options;
+    return std::tie(dynamic, initial, window, hysteresis, minimum);
+  }
 };
 
 /// What fp16 training starts with.

@@ -1,18 +1,20 @@
 #include "zero/engine.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <exception>
 
 #include "framework/autograd/node.h"
 #include "framework/comm/agreement.h"
 #include "framework/core/error.h"
+#include "framework/core/hash.h"
 #include "framework/tensor/backend.h"
+#include "zero/poison.h"
 
 namespace zerolab::zero {
 namespace {
 
-EngineOptions checked(EngineOptions options, const std::vector<Parameter*>& parameters) {
+/// The one dtype of all parameters; throws when there is no such.
+DType common_dtype(const std::vector<Parameter*>& parameters) {
   require(!parameters.empty(), "zero", "the model has no parameter");
   const Parameter& first = *parameters.front();
   const DType dtype = first.value().dtype();
@@ -23,89 +25,120 @@ EngineOptions checked(EngineOptions options, const std::vector<Parameter*>& para
             "parameters must have one dtype; got {} of {} and {} of {}", first.name(),
             name_of(dtype), parameter->name(), name_of(parameter->value().dtype()));
   }
-  options.parameter_dtype = dtype;
-  options.check();
+  return dtype;
+}
+
+EngineOptions with_stage(EngineOptions options, int stage) {
+  options.stage = stage;
   return options;
+}
+
+/// Within a handler: throws the exception again after `undo`, which a group or device that has
+/// broken down may end early.
+template <typename Undo>
+[[noreturn]] void rethrow_after(const Undo& undo) {
+  const std::exception_ptr failure = std::current_exception();
+  try {
+    undo();
+  } catch (const std::exception&) {
+  }
+  std::rethrow_exception(failure);
 }
 
 }  // namespace
 
 Engine::Engine(RankContext& context, Communicator& communicator,
                const std::vector<Parameter*>& parameters, const optim::Optimizer& optimizer,
-               const EngineOptions& options)
+               const EngineOptions& options, const DebugOptions& debug, uint64_t configuration_hash)
     : context_(context),
       communicator_(communicator),
       all_parameters_(parameters),
-      rule_(optimizer),
-      wanted_bucket_size_(options.reduce_bucket_size),
-      options_(checked(options, parameters)),
+      optimizer_rule_(optimizer),
+      options_(options),
+      debug_(debug),
+      configuration_hash_(configuration_hash),
+      plan_(options, common_dtype(parameters), communicator.size()),
       scaler_(options.loss_scale),
-      control_(context, communicator, options.gradient_accumulation_steps, options.poison) {
-  take_parameters();
-  make_gradients();
+      control_(context, communicator, plan_, debug.poison),
+      trained_(take_parameters()) {
+  gradients_.emplace(*this);
 }
 
 Engine::~Engine() {
   // What a failed run leaves on the streams must not outlive the buffers; its error is already on
   // its way.
   try {
-    reducer_->retire();
+    release_gradients();
     wait_for_parameters();
   } catch (const std::exception&) {
   }
 }
 
-void Engine::take_parameters() {
-  parameters_.clear();
+Engine::Trained Engine::take_parameters() {
+  Trained trained;
   std::vector<LayoutParameter> infos;
   int64_t num_params = 0;
   for (Parameter* parameter : all_parameters_) {
     if (!parameter->frozen()) {
-      parameters_.push_back(parameter);
-      infos.push_back({parameter->name(), parameter->numel(), parameter->used_twice()});
+      trained.parameters.push_back(parameter);
+      infos.push_back({.name = parameter->name(),
+                       .numel = parameter->numel(),
+                       .own_bucket = parameter->used_twice(),
+                       .module = parameter->module()});
       num_params += parameter->numel();
     }
   }
-  require(!parameters_.empty(), "zero", "the model has no parameter to train; unfreeze one");
-  options_.reduce_bucket_size =
-      wanted_bucket_size_ == 0 ? auto_bucket_size(num_params) : wanted_bucket_size_;
-  layout_ = std::make_unique<const Layout>(std::move(infos),
-                                           LayoutOptions{.kind = options_.layout,
-                                                         .world_size = communicator_.size(),
-                                                         .bucket_size = options_.reduce_bucket_size,
-                                                         .alignment = options_.alignment});
-  require_agreement(context_, communicator_, {options_.hash(), layout_->hash()}, [](size_t index) {
-    return index == 0
-               ? "the configuration"
-               : "the layout (of model, world size, reduce_bucket_size and frozen parameters)";
+  require(!trained.parameters.empty(), "zero", "the model has no parameter to train; unfreeze one");
+  const int64_t bucket_size = options_.reduce_bucket_size;
+  trained.layout = std::make_unique<const Layout>(
+      std::move(infos),
+      LayoutOptions{.kind = options_.layout,
+                    .world_size = communicator_.size(),
+                    .bucket_size = bucket_size == 0 ? auto_bucket_size(num_params) : bucket_size,
+                    .alignment = options_.alignment});
+  const uint64_t configuration =
+      hash_of(fmt::format("{} {} {} {}", options_.hash(), debug_.hash(),
+                          name_of(plan_.parameter_dtype), configuration_hash_));
+  require_agreement(context_, communicator_, {configuration, trained.layout->hash()}, [](size_t i) {
+    return i == 0 ? "the configuration"
+                  : "the layout (of model, world size, reduce_bucket_size and frozen parameters)";
   });
 
   const CategoryScope scope(context_, Category::kParameters);
-  flat_parameters_ =
-      Tensor::zeros(context_, Shape{layout_->flat_numel()}, options_.parameter_dtype);
-  for (size_t index = 0; index < parameters_.size(); ++index) {
-    const ParameterRange& range = layout_->ranges()[index];
-    const Tensor home = flat_parameters_.range(range.offset, range.numel);
-    context_.backend().copy(context_.compute(), parameters_[index]->value(), home);
-    parameters_[index]->rehome(home);
+  trained.flat =
+      Tensor::zeros(context_, Shape{trained.layout->flat_numel()}, plan_.parameter_dtype);
+  for (size_t index = 0; index < trained.parameters.size(); ++index) {
+    const ParameterRange& range = trained.layout->ranges()[index];
+    context_.backend().copy(context_.compute(), trained.parameters[index]->value(),
+                            trained.flat.range(range.offset, range.numel));
   }
-  optimizer_ = std::make_unique<PartitionedOptimizer>(context_, communicator_, *layout_, options_,
-                                                      rule_, parameters_, flat_parameters_);
+  trained.move_parameters();
+  trained.optimizer =
+      std::make_unique<PartitionedOptimizer>(context_, communicator_, *trained.layout, plan_,
+                                             optimizer_rule_, trained.parameters, trained.flat);
+  return trained;
 }
 
-void Engine::make_gradients() {
-  gradients_ = std::make_unique<GradientHome>(context_, *layout_, options_);
-  reducer_ = std::make_unique<GradientReducer>(context_, communicator_, *layout_, options_,
-                                               *gradients_, control_.local_statistics());
-  buckets_ = std::make_unique<GradientBuckets>(context_, *layout_, options_, parameters_,
-                                               *gradients_, *reducer_);
+void Engine::Trained::move_parameters() const {
+  for (size_t index = 0; index < parameters.size(); ++index) {
+    const ParameterRange& range = layout->ranges()[index];
+    parameters[index]->move_to(flat.range(range.offset, range.numel));
+  }
 }
+
+Engine::Gradients::Gradients(Engine& engine)
+    : storage(engine.context_, engine.layout(), engine.plan_),
+      reducer(engine.context_, engine.communicator_, engine.layout(), engine.plan_, storage,
+              engine.control_.local_statistics()),
+      memory(engine.context_, engine.layout(), engine.plan_, storage, reducer),
+      buckets(engine.context_, engine.layout(), engine.plan_, engine.trained_.parameters, memory,
+              reducer) {}
 
 void Engine::release_gradients() {
-  reducer_->retire();
-  buckets_.reset();
-  reducer_.reset();
-  gradients_.reset();
+  if (gradients_.has_value()) {
+    gradients_->reducer.retire();
+    gradients_.reset();
+  }
 }
 
 void Engine::compare_parameters() {
@@ -113,18 +146,20 @@ void Engine::compare_parameters() {
   const std::vector<uint64_t> hashes = hashes_of(context_, all_parameters_);
   require_agreement(context_, communicator_, hashes, [&](size_t index) {
     return fmt::format("{} after step {} (debug.hash_every = {})", all_parameters_[index]->name(),
-                       progress_.attempts, options_.hash_every);
+                       state_.attempts, debug_.hash_every);
   });
 }
 
 void Engine::begin_micro_batch() {
+  require(gradients_.has_value(), "zero", "the engine cannot go on after a change that failed");
   require(!in_micro_batch_, "zero", "begin_micro_batch() before end_micro_batch()");
-  require(micro_batch_ < options_.gradient_accumulation_steps, "zero",
+  require(micro_batch_ < plan_.micro_batches, "zero",
           "step() is due; got micro-batch {}, expected {} a step", micro_batch_ + 1,
-          options_.gradient_accumulation_steps);
+          plan_.micro_batches);
   size_t trained = 0;
   for (const Parameter* parameter : all_parameters_) {
-    const bool known = trained < parameters_.size() && parameters_[trained] == parameter;
+    const bool known =
+        trained < trained_.parameters.size() && trained_.parameters[trained] == parameter;
     require(known != parameter->frozen(), "zero",
             "{} was {} after the engine was made; call refresh_parameters() between steps",
             parameter->name(), known ? "frozen" : "unfrozen");
@@ -132,168 +167,168 @@ void Engine::begin_micro_batch() {
   }
   in_micro_batch_ = true;
   loss_recorded_ = false;
-  buckets_->begin_micro_batch(micro_batch_, options_.gradient_accumulation_steps);
+  gradients_->buckets.begin_micro_batch(micro_batch_);
 }
 
-void Engine::backward(const Tensor& loss, bool final_one) {
+void Engine::backward(const Tensor& loss, bool last_backward) {
   require(in_micro_batch_, "zero", "backward() outside begin_micro_batch() … end_micro_batch()");
   control_.add_loss(micro_batch_, loss, !loss_recorded_);
   loss_recorded_ = true;
-  buckets_->begin_backward(final_one);
+  gradients_->buckets.begin_backward(last_backward);
   const Tensor seed = Tensor::empty_like(loss);
-  context_.backend().fill(context_.compute(), seed,
-                          scaler_.scale() / options_.gradient_accumulation_steps);
+  context_.backend().fill(context_.compute(), seed, scaler_.scale() / plan_.micro_batches);
   autograd::backward(loss, seed);
 }
 
 void Engine::end_micro_batch() {
   require(in_micro_batch_ && loss_recorded_, "zero",
           "end_micro_batch() needs begin_micro_batch() and a backward() before it");
-  buckets_->end_micro_batch();
+  gradients_->buckets.end_micro_batch();
   in_micro_batch_ = false;
   ++micro_batch_;
-  if (options_.reduces_each_micro_batch()) {
-    reducer_->retire();
+  if (plan_.reduces_each_micro_batch) {
+    gradients_->reducer.retire();
   }
 }
 
 StepResult Engine::step(const StepArguments& arguments) {
-  require(micro_batch_ == options_.gradient_accumulation_steps && !in_micro_batch_, "zero",
-          "step() after {} of {} micro-batches", micro_batch_,
-          options_.gradient_accumulation_steps);
+  require(micro_batch_ == plan_.micro_batches && !in_micro_batch_, "zero",
+          "step() after {} of {} micro-batches", micro_batch_, plan_.micro_batches);
   micro_batch_ = 0;
-  ++progress_.attempts;
-  reducer_->retire();
+  ++state_.attempts;
+  gradients_->reducer.retire();
   wait_for_parameters();
-  const StepResult result = agree(arguments);
+  const std::vector<Segment>& partition = trained_.optimizer->partition_segments();
+  control_.set_gradients(gradients_->storage, partition);
+  const StepResult result =
+      control_.exchange(arguments.tokens, arguments.stop, scaler_.scale(), layout());
   if (result.skipped.has_value()) {
-    ++progress_.skipped_in_a_row;
-    give_up_if_hopeless(*result.skipped);
+    ++state_.skipped_in_a_row;
+    check_skip_limit(*result.skipped);
   } else {
-    progress_.skipped_in_a_row = 0;
-    ++progress_.updates;
-    double scale = 1.0;
-    if (options_.gradient_clipping > 0.0) {
-      // As torch.nn.utils.clip_grad_norm_ does.
-      scale = std::min(1.0, options_.gradient_clipping / (result.gradient_norm + 1e-6));
-    }
-    {
-      const ScopedSpan span = context_.span(SpanKind::kOptimizer, "update");
-      optimizer_->update(*gradients_, {.learning_rate = arguments.learning_rate,
-                                       .step = progress_.updates,
-                                       .gradient_scale = scale / result.loss_scale});
-    }
-    optimizer_->gather_parameters();
+    state_.skipped_in_a_row = 0;
+    ++state_.updates;
+    update(result, arguments.learning_rate);
+    poison_stale_parameters();
+    trained_.optimizer->gather_parameters();
   }
   scaler_.update(result.skipped.has_value());
-  if (options_.poison) {
-    optimizer_->poison_gradients(*gradients_);
+  if (debug_.poison) {
+    poison_gradients(context_, gradients_->storage,
+                     plan_.partitions.gradients ? partition : layout().segments());
   }
-  if (options_.hash_every > 0 && progress_.attempts % options_.hash_every == 0) {
+  if (debug_.hash_every > 0 && state_.attempts % debug_.hash_every == 0) {
     compare_parameters();
   }
   return result;
 }
 
-StepResult Engine::agree(const StepArguments& arguments) {
-  {
-    const ScopedSpan span = context_.span(SpanKind::kOptimizer, "norm");
-    optimizer_->gradient_statistics(*gradients_, control_.clear_statistics());
+void Engine::update(const StepResult& result, double learning_rate) {
+  double scale = 1.0;
+  if (options_.gradient_clipping > 0.0) {
+    // As torch.nn.utils.clip_grad_norm_ does.
+    scale = std::min(1.0, options_.gradient_clipping / (result.gradient_norm + 1e-6));
   }
-  const Control::Outcome outcome = control_.exchange(arguments.tokens, arguments.stop);
-  StepResult result = {.loss = outcome.loss,
-                       .gradient_norm = std::sqrt(outcome.sum_of_squares) / scaler_.scale(),
-                       .loss_scale = scaler_.scale(),
-                       .tokens = outcome.tokens,
-                       .stop = outcome.stop,
-                       .skipped = {}};
-  if (outcome.non_finite.has_value()) {
-    const auto& found = *outcome.non_finite;
-    const int parameter = layout_->parameter_at(found.flat_offset);
-    result.skipped = NonFinite{.parameter = parameters_[parameter]->name(),
-                               .index = found.flat_offset - layout_->ranges()[parameter].offset,
-                               .owner_rank = found.owner,
-                               .kind = found.nan ? "NaN" : "inf",
-                               .source_ranks = found.sources};
-    result.gradient_norm = found.nan ? std::numeric_limits<double>::quiet_NaN()
-                                     : std::numeric_limits<double>::infinity();
-  }
-  return result;
+  const ScopedSpan span = context_.span(SpanKind::kOptimizer, "update");
+  trained_.optimizer->update(gradients_->storage, {.learning_rate = learning_rate,
+                                                   .step = state_.updates,
+                                                   .gradient_scale = scale / result.loss_scale});
 }
 
-void Engine::give_up_if_hopeless(const NonFinite& reason) const {
+void Engine::poison_stale_parameters() {
+  if (debug_.poison && plan_.partitions.optimizer_state) {
+    zero::poison_stale_parameters(context_, layout(), flat_parameters());
+  }
+}
+
+void Engine::check_skip_limit(const NonFinite& reason) const {
   const std::string last = fmt::format("{} at {}[{}], owned by rank {}", reason.kind,
                                        reason.parameter, reason.index, reason.owner_rank);
   require(!scaler_.exhausted(), "zero",
           "gradients still overflow at the smallest loss scale, {}; the last: {}; lower "
           "optimizer.lr, or train in bf16 or fp32",
           scaler_.scale(), last);
-  require(progress_.skipped_in_a_row <= options_.max_skipped_steps, "zero",
+  require(state_.skipped_in_a_row <= options_.max_skipped_steps, "zero",
           "{} steps in a row had gradients that are not finite; the last: {}; lower optimizer.lr, "
           "set optimizer.gradient_clipping, or look for bad data (train.max_skipped_steps = {})",
-          progress_.skipped_in_a_row, last, options_.max_skipped_steps);
+          state_.skipped_in_a_row, last, options_.max_skipped_steps);
 }
 
 void Engine::require_between_steps(std::string_view what) const {
   require(micro_batch_ == 0 && !in_micro_batch_, "zero",
           "{} in the middle of a step, after {} of {} micro-batches; call it after step()", what,
-          micro_batch_, options_.gradient_accumulation_steps);
+          micro_batch_, plan_.micro_batches);
 }
 
-Engine::Progress Engine::progress() const {
-  Progress progress = progress_;
-  progress.loss_scale = scaler_.state();
-  return progress;
+EngineState Engine::state() const {
+  EngineState state = state_;
+  state.loss_scale = scaler_.state();
+  return state;
 }
 
-void Engine::resume(const Progress& progress) {
+void Engine::resume(const EngineState& state) {
   require_between_steps("resume()");
-  progress_ = progress;
-  scaler_.resume(progress.loss_scale);
-  optimizer_->publish();
+  state_ = state;
+  scaler_.resume(state.loss_scale);
+  poison_stale_parameters();
+  trained_.optimizer->sync_parameters_from_master();
 }
 
 void Engine::set_stage(int stage) {
   require_between_steps("set_stage()");
-  EngineOptions wanted = options_;
-  wanted.stage = stage;
-  wanted.check();
+  const StagePlan wanted(with_stage(options_, stage), plan_.parameter_dtype, communicator_.size());
   require_agreement(context_, communicator_, {static_cast<uint64_t>(stage)},
                     [&](size_t) { return fmt::format("set_stage({})", stage); });
-  if (stage == options_.stage) {
+  if (stage == plan_.stage) {
     return;
   }
-  // Gradients mean nothing between steps: their memory is given back before the state's grows.
+  const StagePlan old = plan_;
+  const auto change_to = [&](const StagePlan& plan) {
+    // Gradients mean nothing between steps: their memory is given back before the state's grows.
+    release_gradients();
+    trained_.optimizer->repartition(plan);
+    plan_ = plan;
+    gradients_.emplace(*this);
+  };
   wait_for_parameters();
-  release_gradients();
-  options_.stage = stage;
-  optimizer_->rehome();
-  make_gradients();
+  try {
+    change_to(wanted);
+  } catch (...) {
+    rethrow_after([&] { change_to(old); });
+  }
 }
 
 void Engine::refresh_parameters() {
   require_between_steps("refresh_parameters()");
-  const int stage = options_.stage;
+  const int stage = plan_.stage;
   set_stage(0);
   release_gradients();
-  for (Parameter* parameter : parameters_) {
-    if (parameter->frozen()) {
-      const CategoryScope scope(context_, Category::kParameters);
-      const Tensor own = Tensor::empty_like(parameter->value());
-      context_.backend().copy(context_.compute(), parameter->value(), own);
-      parameter->rehome(own);
+  Trained old = std::move(trained_);
+  try {
+    for (Parameter* parameter : old.parameters) {
+      if (parameter->frozen()) {
+        const CategoryScope scope(context_, Category::kParameters);
+        const Tensor own = Tensor::empty_like(parameter->value());
+        context_.backend().copy(context_.compute(), parameter->value(), own);
+        parameter->move_to(own);
+      }
     }
+    trained_ = take_parameters();
+    trained_.optimizer->copy_state_from(*old.optimizer);
+    gradients_.emplace(*this);
+  } catch (...) {
+    rethrow_after([&] {
+      trained_ = std::move(old);
+      trained_.move_parameters();
+      gradients_.emplace(*this);
+      set_stage(stage);
+    });
   }
-  const std::unique_ptr<const Layout> old_layout = std::move(layout_);
-  const std::unique_ptr<PartitionedOptimizer> old = std::move(optimizer_);
-  take_parameters();
-  optimizer_->adopt(*old);
-  make_gradients();
   set_stage(stage);
 }
 
 void Engine::wait_for_parameters() {
-  for (Parameter* parameter : parameters_) {
+  for (Parameter* parameter : trained_.parameters) {
     context_.wait_for_communication(parameter->ready(), "all_gather", -1);
     parameter->set_ready(Event());
   }

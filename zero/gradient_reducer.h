@@ -5,9 +5,9 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/tensor/rank_context.h"
-#include "zero/gradient_home.h"
+#include "zero/gradient_storage.h"
 #include "zero/layout.h"
-#include "zero/options.h"
+#include "zero/stage_plan.h"
 
 namespace zerolab::zero {
 
@@ -23,12 +23,12 @@ class GradientReducer {
   /// `local_statistics` (core/exact_sum.h; may be undefined): of this rank's gradients before they
   /// are reduced; they tell which rank a non-finite one came from. All outlive the reducer.
   GradientReducer(RankContext& context, Communicator& communicator, const Layout& layout,
-                  const EngineOptions& options, const GradientHome& home,
+                  const StagePlan& plan, const GradientStorage& storage,
                   const Tensor& local_statistics);
 
-  /// Reduces `memory`, the whole bucket. Unless it is a view of its home, the result is copied
-  /// there, or added to what earlier micro-batches left.
-  void reduce(int bucket, Tensor memory, bool add_to_home);
+  /// Reduces `memory`, the whole bucket. Unless it is a view of the kept gradients, the result is
+  /// copied there, or added to what earlier micro-batches left.
+  void reduce(int bucket, Tensor memory, bool accumulate);
 
   /// Makes the compute stream wait for the oldest reductions and gives their buffers back, until at
   /// most `keep` are in flight.
@@ -40,13 +40,13 @@ class GradientReducer {
     Tensor memory;
     Event done;
   };
-  void run(Stream& stream, int bucket, const Tensor& memory, bool add_to_home);
+  void run_reduction(Stream& stream, int bucket, const Tensor& memory, bool accumulate);
 
   RankContext& context_;
   Communicator& communicator_;
   const Layout& layout_;
-  const EngineOptions& options_;
-  const GradientHome& home_;
+  const StagePlan plan_;
+  const GradientStorage& storage_;
   const Tensor local_statistics_;
   std::vector<std::vector<Segment>> kept_;  ///< by bucket: what of it this rank keeps
   std::deque<InFlight> in_flight_;

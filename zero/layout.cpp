@@ -1,7 +1,6 @@
 #include "zero/layout.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
@@ -15,24 +14,27 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// The name up to its last dot; all of it where there is none.
-std::string_view module_of(const LayoutParameter& parameter) {
-  return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
+bool share_module(const LayoutParameter& a, const LayoutParameter& b) {
+  return !a.module.empty() && a.module == b.module;
 }
 
 }  // namespace
 
-int Slices::first_owner() const { return numel == 0 ? 0 : static_cast<int>((offset - run) / part); }
+int Slices::first_owner() const {
+  return numel == 0 ? 0 : static_cast<int>((offset - range_begin) / slice_numel);
+}
 
 int Slices::size() const {
-  return numel == 0 ? 0 : static_cast<int>((offset + numel - 1 - run) / part) - first_owner() + 1;
+  return numel == 0 ? 0
+                    : static_cast<int>((offset + numel - 1 - range_begin) / slice_numel) -
+                          first_owner() + 1;
 }
 
 Slice Slices::operator[](int index) const {
   const int owner = first_owner() + index;
-  const int64_t owned = run + owner * part;
+  const int64_t owned = range_begin + owner * slice_numel;
   const int64_t begin = std::max(owned, offset);
-  const int64_t end = std::min(owned + part, offset + numel);
+  const int64_t end = std::min(owned + slice_numel, offset + numel);
   return {.owner = owner,
           .bucket_offset = begin - offset,
           .partition_offset = partition_offset + begin - owned,
@@ -87,11 +89,14 @@ bool Layout::is_bucket_begin(int index, int64_t filled) const {
   if (parameters_[index].own_bucket || previous.own_bucket) {
     return true;
   }
-  const std::string_view module = module_of(parameters_[index]);
-  for (int i = index; i >= 0 && module_of(parameters_[i]) == module; --i) {
+  if (share_module(parameters_[index], previous)) {
+    return false;
+  }
+  filled += parameters_[index].numel;
+  for (int i = index - 1; i >= 0 && share_module(parameters_[i], parameters_[index]); --i) {
     filled += parameters_[i].numel;
   }
-  return module != module_of(previous) && filled > options_.bucket_size;
+  return filled > options_.bucket_size;
 }
 
 void Layout::close_bucket(Bucket& bucket) {
@@ -100,18 +105,20 @@ void Layout::close_bucket(Bucket& bucket) {
   }
   const std::string& first = parameters_[bucket.parameters.front()].name;
   const std::string& last = parameters_[bucket.parameters.back()].name;
-  bucket.about = std::make_shared<const std::string>(first == last ? first : first + " … " + last);
+  bucket.description =
+      std::make_shared<const std::string>(first == last ? first : first + " … " + last);
   flat_numel_ += bucket.numel;
   buckets_.push_back(std::move(bucket));
-  bucket = Bucket{.offset = flat_numel_, .numel = 0, .parameters = {}, .slices = {}, .about = {}};
+  bucket =
+      Bucket{.offset = flat_numel_, .numel = 0, .parameters = {}, .slices = {}, .description = {}};
 }
 
 Slices Layout::slices_of(const Bucket& bucket) const {
-  // The run that is cut into one equal part a rank: the bucket, or the flat buffer.
+  // The range that is cut into one equal slice a rank: the bucket, or the flat buffer.
   const bool bucketed = options_.kind == LayoutKind::kBucketed;
-  const int64_t run = bucketed ? bucket.offset : 0;
-  const int64_t part = (bucketed ? bucket.numel : flat_numel_) / options_.world_size;
-  return {bucket.offset, bucket.numel, run, part, run / options_.world_size};
+  const int64_t begin = bucketed ? bucket.offset : 0;
+  const int64_t slice = (bucketed ? bucket.numel : flat_numel_) / options_.world_size;
+  return {bucket.offset, bucket.numel, begin, slice, begin / options_.world_size};
 }
 
 std::vector<Segment> Layout::segments(std::optional<int> rank) const {

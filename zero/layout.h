@@ -16,6 +16,8 @@ struct LayoutParameter {
   /// Its gradient is complete long after its first contribution (a tied embedding): it gets a
   /// bucket of its own.
   bool own_bucket = false;
+  /// The module that it belongs to: neighbours with the same one stay in one bucket. Empty: alone.
+  std::string module = {};
 };
 
 /// How the flat buffer is divided among the ranks.
@@ -44,14 +46,14 @@ struct Slice {
 };
 
 /// The slices of a bucket, by owner. Computed, not stored: a layout of 100,000 ranks costs no more
-/// than that of one. The bucket [offset, offset + numel) lies within the run of the flat buffer
-/// that begins at `run` and is cut into one part of `part` elements a rank, which lies at
-/// `partition_offset` of its owner's partition.
+/// than that of one. The bucket [offset, offset + numel) lies within a range of the flat buffer
+/// that begins at `range_begin` and is cut into one slice of `slice_numel` elements a rank, which
+/// lies at `partition_offset` of its owner's partition.
 struct Slices {
   int64_t offset = 0;
   int64_t numel = 0;
-  int64_t run = 0;
-  int64_t part = 0;
+  int64_t range_begin = 0;
+  int64_t slice_numel = 0;
   int64_t partition_offset = 0;
 
   int size() const;
@@ -74,7 +76,7 @@ struct Bucket {
   std::vector<int> parameters;
   Slices slices;  ///< in the contiguous layout of some ranks only
   /// The parameters' names, for messages.
-  std::shared_ptr<const std::string> about;
+  std::shared_ptr<const std::string> description;
 };
 
 /// Where a parameter lies.
@@ -109,12 +111,11 @@ struct Gather {
 /// and which the partition's.
 ///
 /// Buckets hold parameters in reverse order of registration, the order in which a backward
-/// completes gradients. One op makes the gradients of a module's parameters ("h.0.ln_1.weight" and
-/// "h.0.ln_1.bias"), so that these stay together: in two buckets they would keep both open. A
-/// bucket closes when the next module would pass `bucket_size`; a larger one has a bucket of its
-/// own. Every parameter starts at a multiple of the alignment. Bucketed: every bucket is padded to
-/// a multiple of world_size × alignment. Contiguous: the flat buffer is; a bucket's slices are what
-/// partitions cut it into.
+/// completes gradients. One op makes the gradients of a module's parameters (weight and bias), so
+/// these stay together: in two buckets they would keep both open. A bucket closes when the next
+/// module would pass `bucket_size`; a larger one has a bucket of its own. Every parameter starts at
+/// a multiple of the alignment. Bucketed: every bucket is padded to a multiple of world_size ×
+/// alignment. Contiguous: the flat buffer is; a bucket's slices are what partitions cut it into.
 class Layout {
  public:
   /// Throws `Error` for a non-positive world size, bucket size or alignment.

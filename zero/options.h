@@ -2,52 +2,17 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
+#include <tuple>
 
 #include "framework/core/dtype.h"
 #include "optim/loss_scaler.h"
 #include "zero/layout.h"
+#include "zero/stage.h"
 
 namespace zerolab::zero {
 
-/// What a stage partitions among the ranks; the rest is replicated (Rajbhandari et al., "ZeRO", SC
-/// 2020, §5).
-struct Partitioning {
-  bool gradients = false;
-  bool optimizer_state = false;
-};
-
-/// Stage 0 (DDP): nothing. Stage 1: optimizer state. Stage 2: optimizer state and gradients.
-constexpr Partitioning partitioning_of(int stage) {
-  return {.gradients = stage >= 2, .optimizer_state = stage >= 1};
-}
-
-/// "DDP", "ZeRO-1", "ZeRO-2".
-constexpr std::string_view name_of_stage(int stage) {
-  return stage == 0 ? "DDP" : stage == 1 ? "ZeRO-1" : "ZeRO-2";
-}
-
-/// How the gradients of a bucket become their mean over the ranks.
-enum class Reduction : uint8_t {
-  kAllReduce,      ///< on every rank
-  kReduceScatter,  ///< each rank gets its slice: one collective a bucket (bucketed layout)
-  kReduceToOwner,  ///< each slice goes to its owner: one `reduce` a slice (contiguous layout)
-};
-
-constexpr std::string_view name_of(Reduction reduction) {
-  constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "per-owner reduce"};
-  return kNames[static_cast<int>(reduction)];
-}
-
-/// Where the gradients of a micro-batch are written.
-enum class GradientMemory : uint8_t {
-  kView,    ///< into the flat gradient buffer, of which the buckets are views
-  kBuffer,  ///< into a buffer of their bucket, which is reduced and freed in the micro-batch
-  kPacked,  ///< elsewhere; packed into a buffer of their bucket when it is reduced
-};
-
-/// The keys of `[zero]`, with DeepSpeed's meanings, and what else decides a step.
+/// What a user asks of the engine: the keys of `[zero]`, with DeepSpeed's meanings, and the keys of
+/// other sections that decide a step. What follows from them is a `StagePlan`.
 struct EngineOptions {
   int stage = 0;
   LayoutKind layout = LayoutKind::kBucketed;
@@ -62,8 +27,8 @@ struct EngineOptions {
   bool prescale_gradients = false;
   /// With `reduce_scatter = false` only: the part of the division by N that comes before the sum.
   double gradient_predivide_factor = 1.0;
-  std::optional<DType> communication_dtype = {};          ///< of the buckets; none: see below
-  std::optional<DType> gradient_accumulation_dtype = {};  ///< of kept gradients; none: see below
+  std::optional<DType> communication_dtype = {};          ///< none: see StagePlan
+  std::optional<DType> gradient_accumulation_dtype = {};  ///< none: see StagePlan
   /// Stages 0 and 1 reduce each micro-batch, as stage 2 always does: the same order of additions.
   bool reduce_each_micro_batch = false;
   int gradient_accumulation_steps = 1;
@@ -71,35 +36,38 @@ struct EngineOptions {
   int max_skipped_steps = 10;      ///< consecutive non-finite steps before the run ends
   optim::LossScaleOptions loss_scale = {};
   int64_t alignment = 128;  ///< elements
-  /// Debugging: fill un-owned slices with NaN as soon as they mean nothing, and tell which ranks a
-  /// non-finite gradient came from.
-  bool poison = false;
-  int64_t hash_every = 0;  ///< steps between two comparisons of the ranks' parameters; 0: none
-  /// Of whatever else the ranks must agree on; compared when the engine is made.
-  uint64_t configuration_hash = 0;
-  /// Of all parameters; set by the engine. 16-bit ones get fp32 master weights.
-  DType parameter_dtype = DType::kFloat32;
 
-  /// Throws `ConfigError` with the reason when no engine can do all that is asked for. The table of
-  /// what is legal is in options.cpp and docs/engine.md.
-  void check() const;
   /// Equal hashes: the ranks were asked for the same.
   uint64_t hash() const;
-
-  bool has_master_weights() const { return size_of(parameter_dtype) == 2; }
-  /// Each micro-batch's gradients are reduced in it, and leave the backward through buffers.
-  bool reduces_each_micro_batch() const {
-    return partitioning_of(stage).gradients || reduce_each_micro_batch;
+  /// References to all fields, in order: what the hash is made from. A new field does not compile
+  /// until it is listed here.
+  static auto fields_of(auto& options) {
+    auto& [stage, layout, reduce_scatter, reduce_bucket_size, allgather_bucket_size,
+           contiguous_gradients, overlap_comm, prescale_gradients, gradient_predivide_factor,
+           communication_dtype, gradient_accumulation_dtype, reduce_each_micro_batch,
+           gradient_accumulation_steps, gradient_clipping, max_skipped_steps, loss_scale,
+           alignment] = options;
+    return std::tuple_cat(
+        std::tie(stage, layout, reduce_scatter, reduce_bucket_size, allgather_bucket_size,
+                 contiguous_gradients, overlap_comm, prescale_gradients, gradient_predivide_factor,
+                 communication_dtype, gradient_accumulation_dtype, reduce_each_micro_batch,
+                 gradient_accumulation_steps, gradient_clipping, max_skipped_steps, alignment),
+        optim::LossScaleOptions::fields_of(loss_scale));
   }
-  Reduction reduction() const;
-  GradientMemory gradient_memory() const;
-  /// The dtype that the backward writes a micro-batch's gradients in.
-  DType gradient_type() const;
-  /// The dtype of gradients kept until the step: the parameters' at k = 1, else fp32.
-  DType accumulation_type() const;
-  /// The dtype of buckets: the parameters' where each micro-batch is reduced, else the kept
-  /// gradients'.
-  DType communication_type() const;
+};
+
+/// Checks that cost time or memory.
+struct DebugOptions {
+  /// Fill un-owned slices with NaN as soon as they mean nothing, and tell which ranks a non-finite
+  /// gradient came from.
+  bool poison = false;
+  int64_t hash_every = 0;  ///< steps between two comparisons of the ranks' parameters; 0: none
+
+  uint64_t hash() const;
+  static auto fields_of(auto& options) {
+    auto& [poison, hash_every] = options;
+    return std::tie(poison, hash_every);
+  }
 };
 
 }  // namespace zerolab::zero

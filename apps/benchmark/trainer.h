@@ -15,7 +15,7 @@ namespace zerolab::bench {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// Backward, reduction, norm, clipping and update; gathers may go on behind it. Returns the mean
+  /// Backward, reduction, norm, clipping and update; gathers may go on after it. Returns the mean
   /// loss of all ranks.
   virtual double step(const Tensor& loss, int64_t tokens) = 0;
   /// Waits for gathers that go on.

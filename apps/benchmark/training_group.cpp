@@ -107,8 +107,7 @@ void TrainingGroup::run(Backend& backend) {
 
 void TrainingGroup::train_rank(Communicator& communicator, RankContext& context) {
   const int rank = context.rank();
-  Gpt model({.context = context, .seed = 1, .dtype = options_.engine.parameter_dtype, .name = ""},
-            options_.model);
+  Gpt model({.context = context, .seed = 1, .dtype = options_.dtype, .name = ""}, options_.model);
   const auto optimizer = optim::make_optimizer({.name = "adamw", .weight_decay = 0.1});
   const std::unique_ptr<Trainer> trainer =
       options_.with_engine

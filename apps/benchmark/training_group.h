@@ -28,9 +28,10 @@ struct TrainingOptions {
   int64_t batch_size = 0;    ///< sequences a rank and step
   int64_t block_length = 0;  ///< tokens of a sequence
   int ranks = 1;
-  int threads = 1;          ///< a rank
-  bool with_engine = true;  ///< false: one rank's plain loop (trainer.h)
-  bool profiled = false;    ///< time rank 0's kernels, which must run at once
+  int threads = 1;                ///< a rank
+  bool with_engine = true;        ///< false: one rank's plain loop (trainer.h)
+  bool profiled = false;          ///< time rank 0's kernels, which must run at once
+  DType dtype = DType::kFloat32;  ///< of parameters and activations
   zero::EngineOptions engine = {.gradient_clipping = 1.0};
   LocalOptions link = {};
 

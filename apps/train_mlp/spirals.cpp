@@ -120,7 +120,7 @@ void check_range(const char* name, T value, T least, T most) {
 
 void SpiralOptions::check() const {
   constexpr int64_t kMost = 1'000'000'000;
-  check_range("stage", stage, 0, 2);
+  check_range("stage", stage, 0, zero::kLastStage);
   check_range("ranks", ranks, 1, 256);
   check_range<int64_t>("steps", steps, 1, kMost);
   check_range<int64_t>("batch-size", batch_size, 1, 1'000'000);

@@ -5,15 +5,16 @@
 
 namespace zerolab {
 
-Parameter::Parameter(std::string name, const Tensor& value, bool used_twice)
+Parameter::Parameter(std::string name, const Tensor& value, bool used_twice, std::string module)
     : name_(std::move(name)),
       value_(value.detached()),
       used_twice_(used_twice),
+      module_(std::move(module)),
       leaf_(std::make_shared<autograd::Leaf>(*this)) {}
 
 Tensor Parameter::tensor() const { return value_.with_producer(leaf_); }
 
-void Parameter::rehome(const Tensor& memory) {
+void Parameter::move_to(const Tensor& memory) {
   require(memory.numel() == numel() && memory.dtype() == value_.dtype(), "parameter",
           "{} cannot move to memory of another size or dtype; got {} x {}, expected {} x {}", name_,
           memory.numel(), name_of(memory.dtype()), numel(), name_of(value_.dtype()));

@@ -45,8 +45,9 @@ class Leaf final : public Node {
 class Parameter {
  public:
   /// `used_twice`: the model uses it early and late (a tied embedding), so that its gradient is
-  /// complete last.
-  Parameter(std::string name, const Tensor& value, bool used_twice = false);
+  /// complete last. `module`: the name of the module that registered it.
+  Parameter(std::string name, const Tensor& value, bool used_twice = false,
+            std::string module = {});
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
@@ -54,13 +55,15 @@ class Parameter {
   const Shape& shape() const { return value_.shape(); }
   int64_t numel() const { return value_.numel(); }
   bool used_twice() const { return used_twice_; }
+  /// One op writes the gradients of one module's parameters together. Empty: it stands alone.
+  const std::string& module() const { return module_; }
 
   /// The value, as the leaf of a tape unless frozen. Shares the parameter's memory.
   Tensor tensor() const;
   /// The value's memory, without history.
   const Tensor& value() const { return value_; }
   /// Moves the parameter to `memory` (same shape), which already holds its value.
-  void rehome(const Tensor& memory);
+  void move_to(const Tensor& memory);
 
   /// A frozen parameter gets no gradient.
   void set_frozen(bool frozen) { frozen_ = frozen; }
@@ -84,6 +87,7 @@ class Parameter {
   std::string name_;
   Tensor value_;
   bool used_twice_;
+  std::string module_;
   bool frozen_ = false;
   Event ready_;
   GradientSink* sink_ = nullptr;

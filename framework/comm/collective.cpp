@@ -20,8 +20,8 @@ std::string tag_text(const CommTag& tag) {
   if (tag.bucket >= 0) {
     text += fmt::format(", bucket {}", tag.bucket);
   }
-  if (tag.about != nullptr) {
-    text += fmt::format(": {}", *tag.about);
+  if (tag.description != nullptr) {
+    text += fmt::format(": {}", *tag.description);
   }
   return text;
 }
@@ -36,10 +36,10 @@ class Part {
         backend_(backend),
         traffic_(traffic) {}
 
-  /// `rank`'s segment of every buffer is read and written by this part alone: no rank has to wait
+  /// `rank`'s chunk of every buffer is read and written by this part alone: no rank has to wait
   /// for another between the sum and its distribution.
   void all_reduce() {
-    const auto [begin, bytes] = segment();
+    const auto [begin, bytes] = chunk();
     sum_into(rank_, begin, bytes);
     for (int peer = 0; peer < size_; ++peer) {
       if (peer != rank_) {
@@ -73,9 +73,9 @@ class Part {
     }
   }
 
-  /// Every rank adds a segment up for the root. Counted is what each link of the chain would carry.
+  /// Every rank adds a chunk up for the root. What each link of the chain would carry is counted.
   void reduce() {
-    const auto [begin, length] = segment();
+    const auto [begin, length] = chunk();
     sum_into(calls_[rank_].root, begin, length);
     if (rank_ != calls_[rank_].root) {
       count(rank_, (rank_ + 1) % size_, bytes());
@@ -99,10 +99,10 @@ class Part {
   int64_t element() const { return size_of(calls_[rank_].dtype); }
   int64_t bytes() const { return calls_[rank_].numel * element(); }
 
-  Bytes segment() const {
+  Bytes chunk() const {
     const int64_t numel = calls_[rank_].numel;
-    const int64_t begin = segment_begin(numel, rank_, size_);
-    const int64_t end = segment_begin(numel, rank_ + 1, size_);
+    const int64_t begin = chunk_begin(numel, rank_, size_);
+    const int64_t end = chunk_begin(numel, rank_ + 1, size_);
     return {begin * element(), (end - begin) * element()};
   }
 

@@ -59,10 +59,9 @@ int64_t bytes_sent_by(CollectiveOp op, int64_t numel, int64_t element_bytes, int
   const int64_t bytes = numel * element_bytes;
   switch (op) {
     case CollectiveOp::kAllReduce: {
-      // Everyone's segment but the own one goes out to be summed; then the own sum to everyone.
-      const int64_t segment =
-          segment_begin(numel, rank + 1, size) - segment_begin(numel, rank, size);
-      return bytes + (size - 2) * segment * element_bytes;
+      // Everyone's chunk but the own one goes out to be summed; then the own sum to everyone.
+      const int64_t chunk = chunk_begin(numel, rank + 1, size) - chunk_begin(numel, rank, size);
+      return bytes + (size - 2) * chunk * element_bytes;
     }
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllGather:

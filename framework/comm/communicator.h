@@ -31,7 +31,7 @@ enum class Purpose : uint8_t {
   kGradient,
   kParameter,
   kControl,
-  kState  ///< optimizer state and master weights that are re-homed when the stage changes
+  kState  ///< optimizer state and master weights that move when the stage changes
 };
 std::string_view name_of(Purpose purpose);
 struct CommTag {
@@ -39,9 +39,9 @@ struct CommTag {
   int bucket = -1;
   /// The parameters that it carries, for error messages only; null: not told. Shared, since a
   /// stream may hold the verb longer than its caller lives.
-  std::shared_ptr<const std::string> about = nullptr;
+  std::shared_ptr<const std::string> description = nullptr;
 
-  /// Ranks must agree on purpose and bucket; `about` is not compared.
+  /// Ranks must agree on purpose and bucket; `description` is not compared.
   bool operator==(const CommTag& other) const {
     return purpose == other.purpose && bucket == other.bucket;
   }
@@ -166,9 +166,9 @@ class AbortOnUnwind {
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-/// All-reduce and `reduce` cut `numel` elements into one segment a rank, as even as possible: where
+/// All-reduce and `reduce` cut `numel` elements into one chunk a rank, as even as possible: where
 /// that of `rank` begins, and where that of `rank - 1` ends.
-constexpr int64_t segment_begin(int64_t numel, int rank, int size) { return numel * rank / size; }
+constexpr int64_t chunk_begin(int64_t numel, int rank, int size) { return numel * rank / size; }
 
 /// Bytes that a rank sends for one verb on `numel` elements of `element_bytes` each among `size`
 /// ranks (a ring's volume, which is optimal for all_reduce, reduce_scatter and all_gather): the

@@ -24,8 +24,8 @@ std::vector<Range> owned_elements(const Collective& call, int size) {
   for (int rank = 0; rank < size; ++rank) {
     switch (call.op) {
       case CollectiveOp::kAllReduce: {
-        const int64_t begin = segment_begin(call.numel, rank, size);
-        owned[rank] = {begin, segment_begin(call.numel, rank + 1, size) - begin};
+        const int64_t begin = chunk_begin(call.numel, rank, size);
+        owned[rank] = {begin, chunk_begin(call.numel, rank + 1, size) - begin};
         break;
       }
       case CollectiveOp::kReduceScatter:

@@ -17,7 +17,7 @@
 
 namespace zerolab {
 
-/// What the ranks of a group that NCCL joins share: a board on which each lays down its calls, so
+/// What the ranks of a group that NCCL joins share: a board to which each posts its calls, so
 /// that different ones are found without waiting; and the ranks' NCCL communicators. A thread of
 /// its own looks for verbs that take too long and for errors of NCCL's; when the group has failed,
 /// for whatever reason, it aborts all communicators, so that what hangs on a device ends and host
@@ -39,7 +39,7 @@ class NcclRanks final : public GroupState {
 
   /// `rank` has come, in its own thread, on the current device; throws when that is another's too.
   void join(int rank);
-  /// Lays down `rank`'s next call. Throws when the group has failed, also when this call makes it
+  /// Posts `rank`'s next call. Throws when the group has failed, also when this call makes it
   /// fail.
   void begin(int rank, const Collective& call, const StreamTime& begin);
   void end(int rank, const StreamTime& end);

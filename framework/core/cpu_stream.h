@@ -15,7 +15,7 @@ namespace zerolab {
 /// `launch`.
 class CpuStream : public Stream {
  public:
-  /// Runs `work` now, or queues it behind the earlier work. `work` must not own tensors: it
+  /// Runs `work` now, or queues it after the earlier work. `work` must not own tensors: it
   /// captures raw pointers, whose memory is freed in stream order.
   template <typename Work>
   void launch(Work&& work) {

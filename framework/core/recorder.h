@@ -78,7 +78,7 @@ class ScopedSpan {
     try {
       recorder_.add(span_, begin_, stream_.time());
     } catch (const std::exception&) {
-      // A device that cannot tell the time any more is broken, which the next wait for it tells.
+      // A device that no longer knows the time is broken; the next wait for it says so.
     }
   }
   ScopedSpan(const ScopedSpan&) = delete;

@@ -10,7 +10,7 @@
 
 namespace zerolab {
 
-/// What a backend keeps behind an `Event`: a point in a stream that is reached or not.
+/// A backend's implementation of an `Event`: a point in a stream that is reached or not.
 class EventState {
  public:
   virtual ~EventState() = default;
@@ -37,7 +37,7 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
-/// What a backend keeps behind a `StreamTime` that it does not know at once.
+/// A backend's implementation of a `StreamTime` that it does not know at once.
 class StreamTimeState {
  public:
   virtual ~StreamTimeState() = default;

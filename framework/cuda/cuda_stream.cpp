@@ -143,7 +143,8 @@ void CudaStream::share_clock(CudaStream& other) {
 
 StreamTime CudaStream::time() {
   compare_clock();
-  // The elapsed time is told in fp32: not to lose microseconds, it is counted from a recent point.
+  // The elapsed time is an fp32 number. It is counted from a recent point, so that no microseconds
+  // are lost.
   const std::optional<Clock::time_point> known = last_->time();
   if (known.has_value() && *known - base_->time().value() > kLongestElapsed) {
     base_ = last_;

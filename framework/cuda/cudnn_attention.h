@@ -27,14 +27,14 @@ struct AttentionTensors {
 class CudnnAttention {
  public:
   virtual ~CudnnAttention() = default;
-  /// Throws `Error` where the library has no kernel for the call, as for fp32.
+  /// Throws `Error` if the library has no kernel for the call, as for fp32.
   virtual int64_t workspace_bytes(const AttentionCall& call) = 0;
   /// `call.accumulate` is not looked at: the result overwrites.
   virtual void launch(cudaStream_t stream, const AttentionCall& call,
                       const AttentionTensors& tensors, std::byte* workspace) = 0;
 };
 
-/// Throws `Error` where this program was built without cuDNN, or does not find the library.
+/// Throws `Error` if this program was built without cuDNN, or does not find the library.
 std::unique_ptr<CudnnAttention> make_cudnn_attention();
 /// "9.10.2" of the library that was found; empty before one was looked for.
 std::string cudnn_version();

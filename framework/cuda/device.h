@@ -15,7 +15,7 @@ struct Device {
   int64_t free_memory = 0;  ///< bytes now
 };
 
-/// What of CUDA this program finds on this machine; in every build.
+/// The CUDA devices that this program finds on this machine; in every build.
 struct Devices {
   std::vector<Device> found;  ///< by their number
   std::string missing;        ///< why there is none, else empty

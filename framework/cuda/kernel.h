@@ -13,9 +13,9 @@
 #include "framework/cuda/cuda_stream.h"
 #include "framework/cuda/launch.h"
 
-// What kernels are made of. Like the CPU's, they are compiled without contraction of a*b+c (nvcc
-// -fmad=false): an element's bits must not depend on whether it fell into a vector or into the
-// tail. A kernel that wants a fused multiply-add says `fmaf`.
+// The parts that kernels are made of. Like the CPU's, they are compiled without contraction of
+// a*b+c (nvcc -fmad=false): an element's bits must not depend on whether it fell into a vector or
+// into the tail. A kernel that wants a fused multiply-add says `fmaf`.
 
 namespace zerolab::cuda {
 

@@ -12,8 +12,8 @@
 namespace zerolab::cuda {
 
 /// Launches `kernel` on `stream`, with `shared_bytes` of dynamic shared memory a block; throws what
-/// the launch itself reports. The one place where a kernel is launched: a simulator
-/// of the device stands in for it in tests.
+/// the launch itself reports. The one place where a kernel is launched: tests replace it by a
+/// simulator of the device.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {

@@ -7,7 +7,8 @@
 
 namespace zerolab::nn {
 
-/// How a parameter starts: normally distributed around `mean`, or all `mean` when `stddev` is zero.
+/// The initial value of a parameter: normally distributed around `mean`, or all `mean` when
+/// `stddev` is zero.
 struct Init {
   double mean = 0.0;
   double stddev = 0.0;

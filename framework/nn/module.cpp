@@ -12,7 +12,7 @@ Parameter& Module::add_parameter(const Scope& scope, std::string_view name, cons
   const std::string full_name = scope.name_of(name);
   const Tensor value = Tensor::empty(scope.context, shape, scope.dtype);
   initialize(value, init, scope.seed, full_name);
-  own_.push_back(std::make_unique<Parameter>(full_name, value, used_twice));
+  own_.push_back(std::make_unique<Parameter>(full_name, value, used_twice, scope.name));
   parameters_.push_back(own_.back().get());
   return *own_.back();
 }

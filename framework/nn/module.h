@@ -12,7 +12,8 @@
 
 namespace zerolab::nn {
 
-/// Where a module stands when it is made: its rank, its dotted name, and how parameters are made.
+/// The surroundings of a module when it is made: its rank, its dotted name, and how parameters are
+/// made.
 struct Scope {
   RankContext& context;
   uint64_t seed = 0;

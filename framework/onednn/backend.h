@@ -12,7 +12,7 @@ namespace zerolab {
 bool onednn_is_available();
 /// "2.6.0" of the library that is linked; empty where it was not built.
 std::string onednn_version();
-/// Throws `Error` where it was not built.
+/// Throws `Error` if it was not built.
 std::unique_ptr<Backend> make_onednn_backend();
 
 }  // namespace zerolab

@@ -55,7 +55,8 @@ std::array<double, kLanes> sums_of_squares(const T* gradient, int64_t block) {
     Vector rows[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) {
       rows[lane] = onednn::load(gradient + lane * block + i);
-      // The hardware does not follow sixteen places at once: name, line by line, what comes next.
+      // The hardware does not prefetch from sixteen places at once, so each line names what comes
+      // next.
       __builtin_prefetch(gradient + kLanes * (block + i + lane));
     }
     onednn::transpose(rows);

@@ -37,8 +37,8 @@ inline Vector load(const float* source) {
 
 inline void store(float* out, Vector value) { std::memcpy(out, &value, sizeof(value)); }
 
-// What the vector syntax of the compiler has no word for; the general form gives the same bits, but
-// for the one rounding that a fused multiply-add spares.
+// Operations for which the compiler's vector syntax has no word. The general form gives the same
+// bits, but for the one rounding that a fused multiply-add spares.
 #ifdef ZEROLAB_AVX512
 inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vector square_root(Vector a) { return _mm512_maskz_sqrt_ps(0xFFFF, a); }

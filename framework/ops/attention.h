@@ -10,8 +10,8 @@ namespace zerolab::ops {
 /// by side; the result is [B, T, C].
 Tensor causal_attention(const Tensor& qkv, int64_t num_heads);
 
-/// The last position's result alone, [B, 1, C]: all that generating needs of the positions before
-/// are their keys and values. Has no gradient: throws where one would be recorded.
+/// The last position's result alone, [B, 1, C]: of the positions before, generating needs the keys
+/// and values only. Has no gradient: throws where one would be recorded.
 Tensor causal_attention_of_last(const Tensor& qkv, int64_t num_heads);
 
 }  // namespace zerolab::ops

@@ -60,7 +60,7 @@ class RankContext {
                       {.kind = kind, .name = std::string(name), .bucket = bucket});
   }
 
-  /// While it is traced, a rank also records its modules, what released each reduction, and each
+  /// A traced rank also records its modules, the moment that released each reduction, and each
   /// change of its memory.
   void set_traced(bool traced);
   bool traced() const { return traced_; }

@@ -193,7 +193,7 @@ TEST(ResumeProgress, CountersAndLossScale) {
   const checkpoint::Checkpoint saved(checkpoint::find_checkpoint(folder.path("")));
   on_engines(*backend, model, setup, [&](EngineRank& rank) {
     checkpoint::restore(saved, rank.context, rank.engine, rank.model.module->parameters());
-    const zero::Engine::Progress progress = rank.engine.progress();
+    const zero::EngineState progress = rank.engine.state();
     EXPECT_EQ(progress, saved.manifest().state.engine);
     EXPECT_EQ(progress.attempts, 2);
     EXPECT_NE(progress.loss_scale.scale, setup.engine.loss_scale.initial);
@@ -232,7 +232,7 @@ TEST(ResumeReads, WhatTheRankOwns) {
     setup.world_size = ranks;
     on_engines(*backend, model, setup, [&](EngineRank& rank) {
       int64_t owned = 0;
-      for (const zero::Segment& segment : rank.engine.optimizer().owned()) {
+      for (const zero::Segment& segment : rank.engine.optimizer().updated_segments()) {
         owned += segment.numel * 12;
       }
       const int64_t read =

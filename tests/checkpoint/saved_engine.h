@@ -13,7 +13,7 @@ namespace zerolab::test {
 inline checkpoint::Manifest manifest_of(const EngineRank& rank, int64_t step) {
   checkpoint::Manifest manifest;
   manifest.state.step = step;
-  manifest.state.engine = rank.engine.progress();
+  manifest.state.engine = rank.engine.state();
   manifest.parameters = checkpoint::describe(rank.model.module->parameters());
   manifest.tensors = checkpoint::tensors_of(rank.engine);
   return manifest;

@@ -19,7 +19,7 @@ std::vector<std::string> words_of(const std::string& line) {
 
 json json_of(const SmallRun& run) { return json::parse(read_file(run.folder().path("plan.json"))); }
 
-/// What the comment of configs/zero-paper.toml says to run, behind the program's name.
+/// The arguments of the command in the comment of configs/zero-paper.toml.
 std::vector<std::string> command_of_the_paper() {
   std::istringstream lines(read_file(SOURCE_FOLDER "/configs/zero-paper.toml"));
   std::vector<std::string> words;
@@ -28,7 +28,7 @@ std::vector<std::string> command_of_the_paper() {
     in_command = in_command || line.find("train-gpt plan") != std::string::npos;
     if (in_command) {
       const std::vector<std::string> more = words_of(line);
-      words.insert(words.end(), more.begin() + 1, more.end());  // behind the #
+      words.insert(words.end(), more.begin() + 1, more.end());  // after the #
       if (words.back() != "\\") {
         break;
       }
@@ -81,7 +81,7 @@ TEST(Plan, PrintsTheTableOfTheZeroPaper) {
         const double states = std::stod(row->back());
         // To the printed digit, padding included.
         EXPECT_NEAR(states, formulas[stage] * billions[model], 0.0501 + 1e-6 * states);
-        // The paper's digits; it cuts those behind the point where there are three before it.
+        // The paper's digits; it cuts those after the point if there are three before it.
         EXPECT_NEAR(states, printed[stage], billions[model] < 100 ? 0.001 : 0.95);
       }
     }

@@ -79,7 +79,7 @@ Tour read_tour() {
   return tour;
 }
 
-/// The words of a command line of the tour: quotes as in a shell, a comment behind " #".
+/// The words of a command line of the tour: quotes as in a shell; a comment begins with " #".
 Lines words_of(const std::string& line) {
   Lines words = {""};
   bool quoted = false;

@@ -96,7 +96,7 @@ TEST(BytesSent, AreARingsVolumePerRankWhereTheBufferDivides) {
 }
 
 TEST(BytesSent, FollowAllReducesUnevenSegmentsInEveryDtype) {
-  // 7 elements on 3 ranks: segments of 2, 2 and 3; the others' segments, then the own one twice.
+  // 7 elements on 3 ranks: chunks of 2, 2 and 3; the others' chunks, then the own one twice.
   for (const int64_t element : {2, 4}) {
     const auto sent = [&](int rank) {
       return bytes_sent_by(CollectiveOp::kAllReduce, 7, element, rank, 3, -1);

@@ -87,7 +87,7 @@ TEST(Mismatch, OfThePartOfASliceIsNamedOnEveryRank) {
 TEST(Mismatch, IsNoMatterOfTheParametersNames) {
   on_ranks(2, [](RankContext& context, Communicator& communicator) {
     CommTag tag = kNormTag;
-    tag.about = std::make_shared<const std::string>(context.rank() == 0 ? "wte" : "wpe");
+    tag.description = std::make_shared<const std::string>(context.rank() == 0 ? "wte" : "wpe");
     const Tensor buffer = tensor_of_rank(context, 2);
     communicator.all_gather(context.compute(), buffer, tag);
     EXPECT_EQ(buffer.to_host<float>(), (std::vector<float>{value(0, 0), value(1, 1)}));

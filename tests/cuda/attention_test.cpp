@@ -14,7 +14,7 @@ constexpr double kAbsolute = 2e-5;
 constexpr int64_t kBatch = 2;
 constexpr int64_t kHeads = 2;
 
-/// Sequences that end before, at and behind the edge of a tile.
+/// Sequences that end before, at and after the edge of a tile.
 template <typename Body>
 void for_sizes(Body&& body) {
   for (const int64_t head_size : {4, 12, 64, 80, 128}) {

@@ -47,7 +47,7 @@ inline void expect_every_stage_has_the_bits_of_ddp(
         setup.engine.stage = stage;
         setup.engine.overlap_comm = overlap;
         setup.engine.layout = layout;
-        setup.engine.poison = stage == 2;
+        setup.debug.poison = stage == 2;
         setup.make_group = make_group;
         set_device_seed(++seed);  // another order of streams, blocks and threads each time
         EXPECT_EQ(difference(run(*backend, model, setup), expected), "") << setup.to_string();

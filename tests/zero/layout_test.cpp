@@ -46,8 +46,11 @@ TEST(Layout, TiedParameterHasABucketOfItsOwn) {
 
 /// One op makes the gradients of a module's parameters: in two buckets they would hold both open.
 TEST(Layout, ParametersOfOneModuleShareABucket) {
-  const std::vector<LayoutParameter> parameters = {
-      {"h.0.weight", 60}, {"h.0.bias", 10}, {"h.1.weight", 90}, {"h.1.bias", 20}, {"scale", 5}};
+  const std::vector<LayoutParameter> parameters = {{"h.0.weight", 60, false, "h.0"},
+                                                   {"h.0.bias", 10, false, "h.0"},
+                                                   {"h.1.weight", 90, false, "h.1"},
+                                                   {"h.1.bias", 20, false, "h.1"},
+                                                   {"scale", 5}};
   const auto buckets_of = [&](int64_t size) {
     std::vector<std::vector<int>> buckets;
     const Layout layout(parameters, {.world_size = 2, .bucket_size = size, .alignment = 1});

@@ -10,8 +10,11 @@
 
 namespace zerolab::app {
 
-/// What makes the shards of `train-gpt prepare` what they are, and how far they are: the file
-/// `prepare.json` beside them.
+inline constexpr const char* kStandardInput = "-";  ///< the input's name
+inline constexpr const char* kPrepareStateFile = "prepare.json";
+
+/// What the shards of `train-gpt prepare` are made of, and how far they are: the file
+/// `kPrepareStateFile` beside them.
 struct PrepareState {
   struct Input {
     std::string path;  ///< absolute; "-": standard input
@@ -28,7 +31,7 @@ struct PrepareState {
 
   int64_t shards = 0;       ///< that are finished
   int64_t tokens = 0;       ///< in them
-  data::TextPosition next;  ///< of the first token behind them
+  data::TextPosition next;  ///< of the first token after them
   bool complete = false;
 
   /// Throws `ConfigError` that names what differs, where the shards of this state are not those
@@ -37,7 +40,7 @@ struct PrepareState {
 
   /// Puts the file in place of the older one, durably.
   void save(const std::filesystem::path& path) const;
-  /// Throws `Error` where it is no such file.
+  /// Throws `Error` if it is no such file.
   static PrepareState load(const std::filesystem::path& path);
 };
 

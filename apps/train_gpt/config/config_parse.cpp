@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "apps/train_gpt/config/config_value.h"
+#include "apps/train_gpt/config/refuse.h"
 
 namespace zerolab::app {
 namespace {
@@ -43,8 +44,8 @@ bool wants_text(const Entry* entry) {
          std::holds_alternative<std::vector<std::string>*>(field);
 }
 
-/// What an override's text means for a key: TOML, or the plain text where that is no TOML value or
-/// the key wants text (`--set run.name=2024-05-01`).
+/// The value that an override's text means for a key: TOML, or the plain text if that is no TOML
+/// value or the key wants text (`--set run.name=2024-05-01`).
 toml::table override_value(const std::string& text, const Entry* entry) {
   toml::table plain{{"value", text}};
   try {

@@ -19,7 +19,7 @@ void walk(Section section, Key key) {
   }
 }
 
-/// Text that Markdown must not take for a tag or the end of a cell.
+/// Escapes text that Markdown would take for a tag or the end of a cell.
 std::string literal(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

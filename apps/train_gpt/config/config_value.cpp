@@ -8,6 +8,9 @@
 #include <optional>
 #include <sstream>
 
+#include "apps/train_gpt/config/refuse.h"
+#include "zero/stage.h"
+
 namespace zerolab::app {
 namespace {
 
@@ -96,7 +99,7 @@ StageSwitch read_stage_switch(const toml::node& node, const Origin& origin) {
     }
   }
   return {.step = read_schedule_key(*table, "step", {.min = 1}, origin),
-          .stage = read_schedule_key(*table, "stage", {.min = 0, .max = 2}, origin)};
+          .stage = read_schedule_key(*table, "stage", {.min = 0, .max = zero::kLastStage}, origin)};
 }
 
 /// Stores a TOML value in a field of the same type; false if type, range or choice is wrong.
@@ -142,7 +145,7 @@ struct Store {
     });
   }
 
-  /// Faults within an entry are told with the entry's own line.
+  /// Errors within an entry name the entry's own line.
   bool operator()(std::vector<StageSwitch>* target) const {
     target->clear();
     const toml::array* array = node.as_array();

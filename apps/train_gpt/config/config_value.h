@@ -1,17 +1,14 @@
 #pragma once
 
-#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <string>
-#include <utility>
 
 #include "apps/train_gpt/config/config_table.h"
-#include "framework/core/error.h"
 
 namespace zerolab::app {
 
-/// What a value was read from: a file, whose lines messages name, or an override.
+/// The source of a value: a file, whose lines messages name, or an override.
 struct Origin {
   std::string name;
   bool is_file = false;
@@ -20,12 +17,6 @@ struct Origin {
   std::string at(const toml::source_region& region) const;
   std::string at(const toml::node& node) const { return at(node.source()); }
 };
-
-template <typename... Args>
-[[noreturn]] void refuse(const std::string& place, fmt::format_string<Args...> format,
-                         Args&&... args) {
-  throw ConfigError("config", place + ": " + fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// A value as messages show it, on one line and with the digits that the user wrote.
 std::string text_of(const toml::node& node);

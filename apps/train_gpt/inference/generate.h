@@ -16,7 +16,7 @@ struct GenerateOptions {
   bool use_cache = true;
 };
 
-/// Continues `prompt`, an empty one behind `start_token`, by `options.tokens` tokens. Hands the
+/// Continues `prompt` (an empty one: `start_token`) by `options.tokens` tokens. Hands the
 /// text that they add to `out` as it comes, in whole UTF-8 characters; false from it ends all.
 void generate(const Gpt& model, const data::Tokenizer& tokenizer, std::string_view prompt,
               const GenerateOptions& options, const std::function<bool(std::string_view)>& out);

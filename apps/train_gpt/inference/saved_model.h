@@ -22,7 +22,7 @@ class SavedModel {
     std::vector<std::string> overrides;  ///< section.key=value, over what either says
   };
 
-  /// Throws `ConfigError` or `Error` where there is no such model.
+  /// Throws `ConfigError` or `Error` if there is no such model.
   explicit SavedModel(const Source& source);
   ~SavedModel();
 

@@ -17,7 +17,7 @@
 namespace zerolab::app {
 namespace {
 
-/// What stands behind `separator` in the first line of `file` that begins with `key`.
+/// The text after `separator` in the first line of `file` that begins with `key`.
 std::string value_in(const char* file, std::string_view key, char separator) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {

@@ -47,7 +47,7 @@ LoggedRun read_log(const std::filesystem::path& run);
 /// Reads a log in pieces, for those who come back when it has grown.
 class LogReader {
  public:
-  /// Throws `ConfigError` where there is no such file.
+  /// Throws `ConfigError` if there is no such file.
   explicit LogReader(const std::filesystem::path& run);
   ~LogReader();
 
@@ -55,7 +55,7 @@ class LogReader {
   bool read_on();
   /// There will be no more: takes a last line that has no end.
   void finish();
-  /// What has been read. Whoever drops steps but the last counts them there.
+  /// The run as read so far. A caller that drops steps but the last counts them there.
   LoggedRun& run();
 
  private:

@@ -9,8 +9,8 @@
 namespace zerolab::app {
 namespace {
 
-/// Whether a run that goes on after step `last` keeps this line: not the end of the run, and no
-/// half line.
+/// Whether a run that goes on after step `last` keeps this line. It drops the end of the run, and
+/// half lines.
 bool is_kept(const std::string& line, int64_t last) {
   const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
   if (!record.is_object() || record.value("event", nlohmann::json()) == "summary") {

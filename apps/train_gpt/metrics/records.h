@@ -13,8 +13,8 @@
 #include "framework/comm/communicator.h"
 #include "framework/core/recorder.h"
 #include "framework/memory/ledger.h"
+#include "zero/cost_model.h"
 #include "zero/engine.h"
-#include "zero/model.h"
 
 namespace zerolab::app {
 
@@ -35,7 +35,12 @@ struct StepTimes {
 /// Sums `spans` by kind; exposed time is taken out of the phase that it lies in.
 StepTimes times_of(const std::vector<Span>& spans, double step_ms);
 
+/// What collectives cost, by op and purpose.
 using CommunicationEntries = std::map<CommunicationLedger::Key, CommunicationLedger::Entry>;
+/// Adds each of `entries` to that of the same op and purpose.
+void add_entries(CommunicationEntries& sum, const CommunicationEntries& entries);
+/// The sum over all ops of one purpose.
+CommunicationLedger::Entry total_of(const CommunicationEntries& entries, Purpose purpose);
 
 /// One attempted step.
 struct StepRecord {
@@ -88,13 +93,13 @@ struct EvaluationRecord {
 /// What the model writes.
 struct SampleRecord {
   int64_t step = 0;   ///< steps done
-  std::string text;   ///< behind the prompt
+  std::string text;   ///< after the prompt
   std::string error;  ///< why there is no more of it; empty: there is all
 };
 
 /// What is known before the first step.
 struct RunInfo {
-  zero::EngineOptions options;    ///< with "auto" decided
+  zero::StagePlan plan;
   std::string_view communicator;  ///< "local" or "nccl"
   int64_t vocab_size = 0;
   int64_t num_params = 0;

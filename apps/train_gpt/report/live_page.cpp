@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostSteps = 20'000;
 constexpr std::chrono::milliseconds kInterval(900);  ///< a browser asks once a second
-/// Who comes late to a long run sees it catch up, a few hundred MB a second.
+/// A page that is opened late in a long run catches up, at a few hundred MB a second.
 constexpr std::chrono::milliseconds kLongestRead(500);
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "apps/train_gpt/config/config_table.h"
-#include "framework/core/error.h"
+#include "apps/train_gpt/config/refuse.h"
 #include "framework/core/hash.h"
 
 namespace zerolab::app {
@@ -53,11 +53,10 @@ std::string place_of(const RunConfig& config, std::string_view reason) {
 
 void require_engine_can(const RunConfig& config, const std::string& place_of_stage) {
   try {
-    engine_options(config).check();
+    zero::StagePlan(engine_options(config), parameter_dtype(config));
   } catch (const ConfigError& error) {
-    const std::string place =
-        place_of_stage.empty() ? place_of(config, error.what()) : place_of_stage;
-    throw ConfigError("config", fmt::format("{}: {}", place, error.what()));
+    refuse(place_of_stage.empty() ? place_of(config, error.what()) : place_of_stage, "{}",
+           error.what());
   }
 }
 
@@ -100,11 +99,13 @@ zero::EngineOptions engine_options(const RunConfig& config) {
                          .initial = config.loss_scale.initial,
                          .window = static_cast<int>(config.loss_scale.window),
                          .hysteresis = static_cast<int>(config.loss_scale.hysteresis),
-                         .minimum = config.loss_scale.min},
-          .poison = config.debug.poison,
-          .hash_every = config.debug.hash_every,
-          .configuration_hash = hash_of(dump_toml(config)),
-          .parameter_dtype = parameter_dtype(config)};
+                         .minimum = config.loss_scale.min}};
+}
+
+uint64_t configuration_hash(const RunConfig& config) { return hash_of(dump_toml(config)); }
+
+zero::DebugOptions debug_options(const RunConfig& config) {
+  return {.poison = config.debug.poison, .hash_every = config.debug.hash_every};
 }
 
 void require_engine_can(const RunConfig& config) {

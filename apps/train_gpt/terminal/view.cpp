@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "apps/train_gpt/text/display_width.h"
 #include "apps/train_gpt/text/format.h"
 
 namespace zerolab::app {
@@ -23,7 +24,7 @@ struct Fill {
 };
 constexpr Fill kProgress = {'=', 32};
 
-/// What the bars tell apart.
+/// The kinds of memory that a bar shows.
 struct Kind {
   std::string_view name;
   Fill fill;

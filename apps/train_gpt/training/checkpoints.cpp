@@ -16,8 +16,7 @@ RankCheckpoints::RankCheckpoints(const RunConfig& config, const TrainingData& da
   }
 }
 
-bool RankCheckpoints::add_step(int64_t step, const zero::StepResult& result, bool last) {
-  tokens_ += result.tokens;
+bool RankCheckpoints::is_due(int64_t step, const zero::StepResult& result, bool last) const {
   const bool at_end = last && (!result.stop || config_.checkpoint.on_signal);
   return writer_.has_value() && (at_end || step % config_.checkpoint.every == 0);
 }
@@ -31,20 +30,20 @@ void RankCheckpoints::wait() {
 checkpoint::Manifest RankCheckpoints::manifest(int64_t step) const {
   RunConfig config = config_;
   config.model.vocab_size = data_.vocab_size;
-  const zero::EngineOptions& options = trainer_.engine().options();
+  const zero::Engine& engine = trainer_.engine();
   return {.state = {.step = step,
                     .samples = step * config.train.train_batch_size,
                     .tokens = tokens_,
-                    .engine = trainer_.engine().progress(),
+                    .engine = engine.state(),
                     .config = dump_toml(config),
                     .vocabulary = data_.vocabulary,
-                    .stage = options.stage,
+                    .stage = engine.plan().stage,
                     .world_size = config.launch.ranks,
                     .layout = config.zero.layout,
                     .precision = config.train.precision,
-                    .bucket_size = options.reduce_bucket_size},
+                    .bucket_size = engine.layout().options().bucket_size},
           .parameters = checkpoint::describe(trainer_.parameters()),
-          .tensors = checkpoint::tensors_of(trainer_.engine()),
+          .tensors = checkpoint::tensors_of(engine),
           .files = {}};
 }
 

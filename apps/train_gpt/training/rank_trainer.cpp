@@ -85,7 +85,8 @@ RankTrainer::RankTrainer(RankContext& context, Communicator& communicator, const
       inputs_(data == nullptr ? 0 : batch_shape(config).numel()),
       targets_(inputs_.size()) {
   engine_ = std::make_unique<zero::Engine>(context, communicator, model_->parameters(), *optimizer_,
-                                           engine_options(config));
+                                           engine_options(config), debug_options(config),
+                                           configuration_hash(config));
   if (config.checkpoint.every > 0) {
     snapshot_ = std::make_unique<checkpoint::Snapshot>(context, *engine_, model_->parameters());
   }

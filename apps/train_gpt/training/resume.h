@@ -11,7 +11,7 @@
 namespace zerolab::app {
 
 /// The checkpoint that `--resume` names: a path, or "latest": the newest of the run that `config`
-/// names; null `config`: of all runs in the default run.out_dir. Throws `Error` where there is
+/// names; null `config`: of all runs in the default run.out_dir. Throws `Error` if there is
 /// none.
 std::filesystem::path find_resume(const std::string& resume, const RunConfig* config);
 
@@ -25,7 +25,7 @@ RunConfig resumed_config(const checkpoint::TrainState& state,
 void prepare_resume(RunConfig& config, const TrainingData& data,
                     const checkpoint::Checkpoint& checkpoint);
 
-/// What a user must know: whether the run goes on with the bits of one that never stopped, and if
+/// A message for the user: whether the run goes on with the bits of one that never stopped, and if
 /// not, which keys are in the way.
 std::string resume_note(const RunConfig& config, const checkpoint::Checkpoint& checkpoint);
 

@@ -5,6 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/kernels/weight_layout.h"
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/onednn/half_comparison.h"
 #include "tests/framework/onednn/plain_comparison.h"
 

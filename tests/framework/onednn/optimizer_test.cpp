@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "framework/update_rules/update_rule.h"
 #include "tests/framework/onednn/half_comparison.h"
 #include "tests/framework/onednn/plain_comparison.h"
 #include "tests/framework/update_states.h"

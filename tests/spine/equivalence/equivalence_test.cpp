@@ -150,7 +150,7 @@ TEST(Equivalence, LazyStreamsGiveTheSameBits) {
     const Outcome expected = run(*backend, tiny_gpt(true), ddp);
     for (RunSetup setup : variants_of(ddp)) {
       setup.streams = StreamMode::kLazy;
-      setup.engine.poison = true;  // freed memory becomes NaN as soon as its stream says so
+      setup.debug.poison = true;  // freed memory becomes NaN as soon as its stream says so
       for (setup.lazy_seed = 1; setup.lazy_seed <= 3; ++setup.lazy_seed) {
         EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
             << setup.to_string();
@@ -167,7 +167,7 @@ TEST(Equivalence, PoisonChangesNothing) {
       const RunSetup ddp = ddp_of({world_size, micro_batches, 0.1, true});
       const Outcome expected = run(*backend, tiny_gpt(true), ddp);
       for (RunSetup setup : variants_of(ddp)) {
-        setup.engine.poison = true;
+        setup.debug.poison = true;
         EXPECT_EQ(difference(run(*backend, tiny_gpt(true), setup), expected), "")
             << setup.to_string();
       }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/core/backend.h"
+#include "framework/tensor/backend.h"
 #include "framework/core/philox.h"
 #include "framework/kernels/weight_layout.h"
 #include "framework/ops/elementwise.h"

@@ -64,7 +64,7 @@ TEST_P(MixedPrecision, EveryStageHasTheBitsOfDdp) {
           setup.engine.layout = layout;
           setup.engine.contiguous_gradients = contiguous_gradients;
           setup.engine.overlap_comm = reduce_scatter == contiguous_gradients;
-          setup.engine.poison = stage == 2;
+          setup.debug.poison = stage == 2;
           EXPECT_EQ(difference(run(*backend, model, setup), expected), "") << setup.to_string();
         }
       }
@@ -169,7 +169,7 @@ TEST(MasterWeights, SmallUpdatesAddUp) {
         const std::vector<float> masters = master.to_host<float>();
         const std::vector<BFloat16> flat = rank.engine.flat_parameters().to_host<BFloat16>();
         int64_t finer = 0;
-        for (const zero::Segment& segment : rank.engine.optimizer().owned()) {
+        for (const zero::Segment& segment : rank.engine.optimizer().updated_segments()) {
           for (int64_t i = 0; i < segment.numel; ++i) {
             const float exact =
                 masters[(stage == 0 ? segment.flat_offset : segment.partition_offset) + i];

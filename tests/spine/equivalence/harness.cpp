@@ -36,7 +36,8 @@ RankOptions options_of(const RunSetup& setup, int rank) {
   return {.rank = rank,
           .world_size = setup.world_size,
           .threads = 1,
-          .poison = setup.engine.poison,
+          .memory_limit = setup.memory_limit,
+          .poison = setup.debug.poison,
           .streams = setup.streams,
           .lazy_seed = setup.lazy_seed * 1000 + rank};
 }
@@ -45,7 +46,8 @@ void on_engine(RankContext& context, Communicator& communicator, const ModelFact
                const RunSetup& setup, const std::function<void(EngineRank&)>& body) {
   const TestModel model = factory(context);
   const auto optimizer = optim::make_optimizer(setup.optimizer);
-  zero::Engine engine(context, communicator, model.module->parameters(), *optimizer, setup.engine);
+  zero::Engine engine(context, communicator, model.module->parameters(), *optimizer, setup.engine,
+                      setup.debug);
   const AbortOnUnwind abort_on_unwind(communicator);
   EngineRank rank = {context, communicator, model, engine};
   body(rank);
@@ -154,7 +156,7 @@ std::string RunSetup::to_string() const {
       engine.layout == zero::LayoutKind::kBucketed ? "bucketed" : "contiguous",
       engine.reduce_scatter, engine.contiguous_gradients, engine.reduce_bucket_size,
       engine.overlap_comm, engine.reduce_each_micro_batch, engine.gradient_clipping,
-      engine.alignment, engine.poison, streams == StreamMode::kLazy ? "lazy" : "immediate",
+      engine.alignment, debug.poison, streams == StreamMode::kLazy ? "lazy" : "immediate",
       lazy_seed);
 }
 

@@ -42,11 +42,13 @@ struct RunSetup {
   int steps = 3;
   int64_t micro_batch = 2;
   zero::EngineOptions engine;
+  zero::DebugOptions debug;
   optim::OptimizerOptions optimizer = {.weight_decay = 0.1};
   double learning_rate = 1e-2;
   StreamMode streams = StreamMode::kImmediate;
   uint64_t lazy_seed = 0;
   double timeout_s = 60.0;
+  int64_t memory_limit = 0;  ///< bytes a rank; 0: none
   /// Called on every rank after construction and after each step (from 1); for what a test wants to
   /// see.
   std::function<void(RankContext&, Communicator&, zero::Engine&, int step)> inspect;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <functional>
+
 #include "framework/core/error.h"
 #include "framework/plain/backend.h"
 #include "tests/spine/equivalence/harness.h"
@@ -15,7 +17,7 @@ RunSetup switching(RunSetup setup, const std::vector<int>& stages) {
   setup.inspect = [stages](RankContext&, Communicator&, zero::Engine& engine, int step) {
     if (step > 0 && step <= static_cast<int>(stages.size())) {
       engine.set_stage(stages[step - 1]);
-      ASSERT_EQ(engine.options().stage, stages[step - 1]);
+      ASSERT_EQ(engine.plan().stage, stages[step - 1]);
     }
   };
   return setup;
@@ -84,7 +86,7 @@ TEST(StageSwitch, WithPoisonAndLazyStreams) {
     RunSetup switched = setup;
     switched.engine.layout = layout;
     switched.engine.overlap_comm = true;
-    switched.engine.poison = true;
+    switched.debug.poison = true;
     switched.streams = StreamMode::kLazy;
     for (switched.lazy_seed = 1; switched.lazy_seed <= 3; ++switched.lazy_seed) {
       EXPECT_EQ(
@@ -125,6 +127,87 @@ TEST(StageSwitch, TheLedgerFallsAndRises) {
   });
 }
 
+/// A change for which memory is short, wherever it runs out, leaves all as it was: what is held,
+/// and the bits of the steps after it.
+void expect_goes_on_without(const RunSetup& setup, const std::function<void(EngineRank&)>& change) {
+  const std::unique_ptr<Backend> backend = make_plain_backend();
+  const Outcome expected = run(*backend, tiny_gpt(true), setup);
+  int failures = 0;
+  bool fails = true;
+  for (int64_t room = 0; fails; room += 2000) {
+    RunSetup limited = setup;
+    limited.memory_limit = int64_t{16} << 20;
+    Outcome outcome;
+    on_engines(*backend, tiny_gpt(true), limited, [&](EngineRank& rank) {
+      for (int step = 0; step < setup.steps; ++step) {
+        rank.accumulate(setup, step);
+        const zero::StepResult result = rank.engine.step({.learning_rate = setup.learning_rate});
+        const int64_t held = rank.context.ledger().snapshot().total;
+        bool failed = false;
+        {
+          const int64_t taken = (limited.memory_limit - held - room) / 4;
+          const Tensor hog = Tensor::empty(rank.context, Shape{taken}, DType::kFloat32);
+          try {
+            change(rank);
+          } catch (const Error& error) {
+            EXPECT_NE(std::string(error.what()).find("memory"), std::string::npos) << error.what();
+            failed = true;
+          }
+        }
+        if (rank.communicator.rank() == 0) {
+          outcome.losses.push_back(result.loss);
+          outcome.norms.push_back(result.gradient_norm);
+          fails = failed;
+        }
+        if (!failed) {
+          break;
+        }
+        EXPECT_EQ(rank.context.ledger().snapshot().total, held);
+      }
+      rank.engine.wait_for_parameters();
+      if (rank.communicator.rank() == 0) {
+        outcome.weights = weights_of(rank.model.module->parameters());
+      }
+    });
+    if (fails) {
+      EXPECT_EQ(difference(outcome, expected), "") << "with room for " << room << " bytes";
+      ++failures;
+    }
+  }
+  EXPECT_GT(failures, 10);  // several in each part of the change
+}
+
+TEST(StageSwitch, ThatFailsLeavesTheOldStage) {
+  for (const bool overlap : {false, true}) {
+    RunSetup setup;
+    setup.world_size = 4;
+    setup.steps = 2;
+    setup.engine.stage = 2;
+    setup.engine.overlap_comm = overlap;
+    expect_goes_on_without(setup, [](EngineRank& rank) { rank.engine.set_stage(0); });
+  }
+}
+
+TEST(StageSwitch, AFailedRefreshLeavesTheParametersWhereTheyWere) {
+  for (const int stage : {0, 2}) {
+    RunSetup setup;
+    setup.world_size = 2;
+    setup.steps = 2;
+    setup.engine.stage = stage;
+    expect_goes_on_without(setup, [stage](EngineRank& rank) {
+      Parameter& parameter = *rank.model.module->parameters()[3];
+      parameter.set_frozen(true);
+      try {
+        rank.engine.refresh_parameters();
+      } catch (const Error&) {
+        EXPECT_EQ(rank.engine.plan().stage, stage);
+        parameter.set_frozen(false);
+        throw;
+      }
+    });
+  }
+}
+
 TEST(StageSwitch, IsRefusedInTheMiddleOfAStep) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   RunSetup setup;
@@ -144,14 +227,14 @@ TEST(StageSwitch, IsRefusedInTheMiddleOfAStep) {
     rank.engine.backward(rank.model.loss(rank.context, 0, 1));
     rank.engine.end_micro_batch();
     expect_refused("in the middle of a step, after 1 of 2 micro-batches");
-    EXPECT_EQ(rank.engine.options().stage, 0);
+    EXPECT_EQ(rank.engine.plan().stage, 0);
     rank.engine.begin_micro_batch();
     rank.engine.backward(rank.model.loss(rank.context, 0, 1));
     rank.engine.end_micro_batch();
     rank.engine.step({.learning_rate = 0.1});
     rank.engine.set_stage(1);
     EXPECT_THROW(rank.engine.set_stage(3), ConfigError);
-    EXPECT_EQ(rank.engine.options().stage, 1);
+    EXPECT_EQ(rank.engine.plan().stage, 1);
   });
 }
 

@@ -119,7 +119,7 @@ TEST(Faults, Row14_TwoLossesWithTwoBackwardsBeforeOneStep) {
       for (int64_t index = 0; index < setup.steps * 2; ++index) {
         rank.engine.begin_micro_batch();
         const int64_t sample = index * setup.world_size + rank.communicator.rank();
-        rank.engine.backward(rank.model.loss(rank.context, sample, 1), /*final_one=*/false);
+        rank.engine.backward(rank.model.loss(rank.context, sample, 1), /*last_backward=*/false);
         rank.engine.backward(rank.model.loss(rank.context, sample, 1));
         rank.engine.end_micro_batch();
         if (index % 2 == 1) {

@@ -43,7 +43,7 @@ TEST(Disagreement, HashEveryFindsTheRankAndTheParameter) {
   ExactModel model = {.shapes = flat_shapes({30, 20, 10})};
   model.frozen = {1};
   for (RunSetup setup : stages_of(exact_setup(3))) {
-    setup.engine.hash_every = 2;
+    setup.debug.hash_every = 2;
     int steps = 0;
     const std::string error = error_of([&] {
       on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
@@ -71,7 +71,7 @@ TEST(Disagreement, HashEveryFindsTheRankAndTheParameter) {
 TEST(Disagreement, HashEveryChangesNothingWhereRanksAgree) {
   const std::unique_ptr<Backend> backend = make_plain_backend();
   RunSetup base = exact_setup(3);
-  base.engine.hash_every = 1;
+  base.debug.hash_every = 1;
   expect_exact({.shapes = flat_shapes({30, 20, 10})}, base);
 }
 

@@ -137,7 +137,7 @@ TEST(Faults, Row6_WeightDecayOfSomeParametersWhenSlicesCutThem) {
   undecayed.optimizer.weight_decay = 0.0;
   const std::vector<float> other = run(*backend, model.factory(), undecayed).weights;
   EXPECT_NE(expected.weights[0], other[0]);      // of the matrix
-  EXPECT_EQ(expected.weights[130], other[130]);  // of the vector behind it
+  EXPECT_EQ(expected.weights[130], other[130]);  // of the vector after it
   for (const int world_size : {2, 3, 4, 7}) {
     RunSetup base = alone;
     base.world_size = world_size;

@@ -57,7 +57,7 @@ TEST(Faults, Row21_DifferentDataAndClippingGiveOneNorm) {
     RunSetup base = alone;
     base.world_size = world_size;
     base.micro_batch = 84 / world_size;
-    base.engine.poison = true;  // an un-owned slice would make the norm NaN
+    base.debug.poison = true;  // an un-owned slice would make the norm NaN
     for (const RunSetup& setup : stages_of(base)) {
       const Outcome outcome = run(*backend, model.factory(), setup);  // equal on all ranks
       EXPECT_EQ(outcome.norms, expected.norms) << setup.to_string();
@@ -89,7 +89,9 @@ TEST(Faults, Row22_RanksThatOwnNothingStillJoinEveryCollective) {
     // Layout, reduction (to each owner, even of padding alone), control, and the gather where there
     // is one.
     const int64_t reductions =
-        setup.engine.reduction() == zero::Reduction::kReduceToOwner ? setup.world_size : 1;
+        zero::StagePlan(setup.engine).reduction == zero::Reduction::kReduceToOwner
+            ? setup.world_size
+            : 1;
     EXPECT_EQ(calls, std::set<int64_t>{2 + reductions + (setup.engine.stage == 0 ? 0 : 1)})
         << setup.to_string();
   }
@@ -120,7 +122,7 @@ TEST_P(NonFinite, Row23_AllRanksSkipTheSameStepAndChangeNothing) {
       };
     }
     for (RunSetup setup : stages_of(adam_setup(world_size))) {
-      setup.engine.poison = setup.engine.overlap_comm;  // so that sources are traced
+      setup.debug.poison = setup.engine.overlap_comm;  // so that sources are traced
       on_engines(*backend, model.factory(), setup, [&](EngineRank& rank) {
         const auto one_step = [&](int64_t step) {
           rank.accumulate(setup, step);
@@ -137,7 +139,7 @@ TEST_P(NonFinite, Row23_AllRanksSkipTheSameStepAndChangeNothing) {
         EXPECT_EQ(result.skipped->kind, GetParam().kind);
         EXPECT_FALSE(std::isfinite(result.gradient_norm));
         // Where it came from: the last rank's batch; no rank's, where only the sum overflows.
-        EXPECT_EQ(result.skipped->source_ranks, setup.engine.poison && !overflows
+        EXPECT_EQ(result.skipped->source_ranks, setup.debug.poison && !overflows
                                                     ? std::vector<int>{world_size - 1}
                                                     : std::vector<int>());
         // Who owns it is the layout's to say.

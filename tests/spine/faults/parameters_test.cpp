@@ -9,7 +9,7 @@
 #include "framework/core/error.h"
 #include "framework/plain/backend.h"
 #include "tests/spine/faults/variants.h"
-#include "zero/model.h"
+#include "zero/cost_model.h"
 
 namespace zerolab::test {
 namespace {
@@ -139,7 +139,7 @@ TEST(Faults, Row26_AFrozenEmbeddingHasNoDecayGradientStateOrCommunication) {
       }
       const CommunicationLedger& ledger = rank.communicator.ledger();
       const zero::CommunicationBytes predicted =
-          zero::communication_bytes(layout, rank.engine.options(), rank.communicator.rank());
+          zero::communication_bytes(layout, rank.engine.plan(), rank.communicator.rank());
       EXPECT_EQ(ledger.bytes_sent(Purpose::kGradient), predicted.gradients);
       EXPECT_EQ(ledger.bytes_sent(Purpose::kParameter), predicted.parameters);
     });
@@ -188,7 +188,7 @@ TEST(Faults, Row26_FreezingAndUnfreezingLater) {
           EXPECT_THROW(rank.engine.begin_micro_batch(), Error);  // not before the refresh
           rank.engine.refresh_parameters();
         }
-        EXPECT_EQ(rank.engine.options().stage, setup.engine.stage);
+        EXPECT_EQ(rank.engine.plan().stage, setup.engine.stage);
         EXPECT_EQ(rank.engine.layout().num_params(),
                   601 - (step == 2 || step == 3 ? 500 : 0) - (step < 3 ? 64 : 0));
         rank.accumulate(setup, step);

@@ -63,12 +63,12 @@ TEST(Faults, Row30_AnEvaluationRightAfterAStepSeesNoPendingGather) {
   base.engine.reduce_bucket_size = 100;
   base.engine.alignment = 16;
   for (const ModelFactory& model : {tiny_gpt(true), reversed_model()}) {
-    base.engine.poison = false;
+    base.debug.poison = false;
     const Watched expected = train_and_evaluate(model, base, false);
     ASSERT_EQ(expected.evaluations.size(), 3U);
     ASSERT_NE(expected.evaluations[0], expected.evaluations[1]);
     // A gather that has not been waited for has left NaN in what other ranks own.
-    base.engine.poison = true;
+    base.debug.poison = true;
     for (const bool in_the_middle : {false, true}) {
       for (const StreamMode streams : {StreamMode::kImmediate, StreamMode::kLazy}) {
         for (RunSetup setup : stages_of(base)) {
@@ -93,7 +93,7 @@ TEST(Faults, Row30_WithoutTheReadyEventsAForwardWouldSeeNan) {
   setup.engine.stage = 2;
   setup.engine.overlap_comm = true;
   setup.engine.reduce_bucket_size = 64;
-  setup.engine.poison = true;
+  setup.debug.poison = true;
   std::atomic<int> spoiled = 0;
   for (setup.lazy_seed = 1; setup.lazy_seed <= 8; ++setup.lazy_seed) {
     on_engines(*backend, reversed_model(), setup, [&](EngineRank& rank) {

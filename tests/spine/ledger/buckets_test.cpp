@@ -8,7 +8,7 @@
 #include "framework/plain/backend.h"
 #include "models/gpt.h"
 #include "tests/spine/equivalence/harness.h"
-#include "zero/model.h"
+#include "zero/cost_model.h"
 
 namespace zerolab::test {
 namespace {
@@ -21,7 +21,7 @@ MemoryLedger::Snapshot snapshot_after_a_step(EngineRank& rank, const RunSetup& s
 
 /// docs/design.md 6: buffers of stage 2 take no more than the two largest ordinary buckets and the
 /// tied parameter's.
-int64_t largest_buckets(const zero::Layout& layout, const zero::EngineOptions& options) {
+int64_t largest_buckets(const zero::Layout& layout, const zero::StagePlan& plan) {
   std::vector<int64_t> ordinary = {0, 0};
   int64_t own = 0;
   for (const zero::Bucket& bucket : layout.buckets()) {
@@ -32,7 +32,7 @@ int64_t largest_buckets(const zero::Layout& layout, const zero::EngineOptions& o
     }
   }
   std::ranges::sort(ordinary, std::greater());
-  return (ordinary[0] + ordinary[1] + own) * size_of(options.communication_type());
+  return (ordinary[0] + ordinary[1] + own) * size_of(plan.communication_dtype);
 }
 
 struct BucketCase {
@@ -59,10 +59,10 @@ TEST_P(BucketLedger, PeakIsWithinTheLimitAndThePredictedToTheByte) {
       on_engines(*backend, tiny_gpt(GetParam().tied), setup, [&](EngineRank& rank) {
         const MemoryLedger::Snapshot memory = snapshot_after_a_step(rank, setup);
         EXPECT_LE(memory.peak_of(Category::kGradientBuckets),
-                  largest_buckets(rank.engine.layout(), rank.engine.options()))
+                  largest_buckets(rank.engine.layout(), rank.engine.plan()))
             << rank.engine.layout().to_string();
         EXPECT_GT(memory.peak_of(Category::kGradientBuckets), 0);
-        EXPECT_EQ(rank.engine.buckets().excess_buffers(), 0);
+        EXPECT_EQ(rank.engine.bucket_memory().excess_buffers(), 0);
         if (rank.communicator.rank() == 0) {
           on_meta_engine(*backend, tiny_gpt(GetParam().tied), setup, 0, [&](EngineRank& dry) {
             EXPECT_EQ(snapshot_after_a_step(dry, setup).peak_of(Category::kGradientBuckets),
@@ -149,8 +149,8 @@ Row29 run_row_29(int stage, int64_t bucket, bool overlap) {
     const zero::Layout& layout = rank.engine.layout();
     result.num_params = layout.num_params();
     result.padding = layout.padding();
-    result.largest_buckets = largest_buckets(layout, rank.engine.options());
-    result.predicted_gradients = zero::state_bytes(layout, rank.engine.options(), 2)[1].bytes;
+    result.largest_buckets = largest_buckets(layout, rank.engine.plan());
+    result.predicted_gradients = zero::state_bytes(layout, rank.engine.plan(), 2)[1].bytes;
   });
   return result;
 }

@@ -7,7 +7,7 @@
 
 #include "framework/plain/backend.h"
 #include "tests/spine/equivalence/exact_model.h"
-#include "zero/model.h"
+#include "zero/cost_model.h"
 
 namespace zerolab::test {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Counted> count_a_step(const ModelFactory& model, const RunSetup& set
     counted[r] = {.entries = ledger.entries(),
                   .gradients = ledger.bytes_sent(Purpose::kGradient),
                   .parameters = ledger.bytes_sent(Purpose::kParameter),
-                  .predicted = zero::communication_bytes(layout, rank.engine.options(), r),
+                  .predicted = zero::communication_bytes(layout, rank.engine.plan(), r),
                   .num_params = layout.num_params(),
                   .padding = layout.padding(),
                   .num_buckets = static_cast<int64_t>(layout.buckets().size())};

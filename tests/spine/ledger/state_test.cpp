@@ -6,7 +6,7 @@
 
 #include "framework/plain/backend.h"
 #include "tests/spine/equivalence/exact_model.h"
-#include "zero/model.h"
+#include "zero/cost_model.h"
 
 namespace zerolab::test {
 namespace {
@@ -67,7 +67,7 @@ TEST_P(StateLedger, TrackedBytesAreTheFormulaPlusPaddingToTheByte) {
         const MemoryLedger::Snapshot memory = rank.context.ledger().snapshot();
         const std::lock_guard lock(mutex);
         for (const zero::StateBytes& state :
-             zero::state_bytes(rank.engine.layout(), rank.engine.options(), kAdamStates)) {
+             zero::state_bytes(rank.engine.layout(), rank.engine.plan(), kAdamStates)) {
           // The module's own tensors were given back when the engine moved the parameters.
           EXPECT_EQ(memory.current_of(state.category), state.bytes) << name_of(state.category);
           sum += memory.current_of(state.category);
@@ -119,7 +119,7 @@ TEST(StateLedger, MixedPrecisionHoldsThePapersBytes) {
               int64_t sum = 0;
               double padding = 0.0;
               for (const zero::StateBytes& state :
-                   zero::state_bytes(layout, rank.engine.options(), kAdamStates)) {
+                   zero::state_bytes(layout, rank.engine.plan(), kAdamStates)) {
                 EXPECT_EQ(memory.current_of(state.category), state.bytes)
                     << name_of(state.category);
                 sum += memory.current_of(state.category);

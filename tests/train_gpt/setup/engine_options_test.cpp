@@ -20,7 +20,7 @@ TEST(EngineOptions, FollowTheConfiguration) {
                   "zero.gradient_predivide_factor=2", "zero.communication_dtype=bf16",
                   "zero.gradient_accumulation_dtype=fp32", "zero.reduce_each_micro_batch=true",
                   "train.gradient_accumulation_steps=3", "optimizer.gradient_clipping=0.5",
-                  "train.max_skipped_steps=7", "debug.poison=true", "debug.hash_every=4"});
+                  "train.max_skipped_steps=7"});
   EXPECT_EQ(options.stage, 1);
   EXPECT_EQ(options.layout, zero::LayoutKind::kContiguous);
   EXPECT_FALSE(options.reduce_scatter);
@@ -36,16 +36,18 @@ TEST(EngineOptions, FollowTheConfiguration) {
   EXPECT_EQ(options.gradient_accumulation_steps, 3);
   EXPECT_EQ(options.gradient_clipping, 0.5);
   EXPECT_EQ(options.max_skipped_steps, 7);
-  EXPECT_TRUE(options.poison);
-  EXPECT_EQ(options.hash_every, 4);
-  EXPECT_EQ(options.parameter_dtype, DType::kFloat32);
+  const zero::DebugOptions debug =
+      debug_options(resolved({"debug.poison=true", "debug.hash_every=4"}));
+  EXPECT_TRUE(debug.poison);
+  EXPECT_EQ(debug.hash_every, 4);
+  EXPECT_EQ(parameter_dtype(resolved({})), DType::kFloat32);
   EXPECT_FALSE(options_of({}).communication_dtype.has_value());
   EXPECT_TRUE(
       options_of({"zero.reduce_scatter=false", "zero.prescale_gradients=true"}).prescale_gradients);
 }
 
 TEST(EngineOptions, PrecisionDecidesTypesAndLossScale) {
-  EXPECT_EQ(options_of({"train.precision=bf16"}).parameter_dtype, DType::kBFloat16);
+  EXPECT_EQ(parameter_dtype(resolved({"train.precision=bf16"})), DType::kBFloat16);
   const optim::LossScaleOptions fp16 = options_of({"train.precision=fp16"}).loss_scale;
   EXPECT_TRUE(fp16.dynamic);
   EXPECT_EQ(fp16.initial, 65536.0);
@@ -106,9 +108,10 @@ TEST(EngineOptions, WhatTheEngineRefusesIsToldWithItsPlace) {
 }
 
 TEST(EngineOptions, AnotherConfigurationHasAnotherHash) {
-  const uint64_t hash = options_of({}).hash();
-  EXPECT_EQ(options_of({}).hash(), hash);
-  EXPECT_NE(options_of({"model.dropout=0.1"}).hash(), hash);  // nothing of the engine's own
+  const uint64_t hash = configuration_hash(resolved({}));
+  EXPECT_EQ(configuration_hash(resolved({})), hash);
+  EXPECT_NE(configuration_hash(resolved({"model.dropout=0.1"})),
+            hash);  // nothing of the engine's own
 }
 
 }  // namespace
