@@ -90,7 +90,8 @@ trap write_results EXIT
 
 onednn=ON
 [[ -n "$folder" ]] && onednn=OFF
-step configure "" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DZEROLAB_ONEDNN=$onednn
+step configure "" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DZEROLAB_CUDA=ON -DZEROLAB_ONEDNN=$onednn \
+  -DCMAKE_UNITY_BUILD=ON
 step build "" cmake --build "$build" --target test_gpu train-gpt benchmark-gpu
 ((failed == 0)) || exit 1
 
