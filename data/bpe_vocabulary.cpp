@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "data/mapped_file.h"
-#include "data/unicode.h"
+#include "data/utf8.h"
 #include "framework/core/error.h"
 
 namespace zerolab::data {

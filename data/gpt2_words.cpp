@@ -4,6 +4,7 @@
 #include <array>
 
 #include "data/unicode.h"
+#include "data/utf8.h"
 
 namespace zerolab::data {
 
@@ -60,7 +61,7 @@ size_t last_word_cut(std::string_view text) {
       continue;
     }
     size_t before = at - 1;  // of the character before it
-    while (before > 0 && at - before < 4 && (static_cast<uint8_t>(text[before]) & 0xC0) == 0x80) {
+    while (before > 0 && at - before < 4 && is_continuation(text[before])) {
       --before;
     }
     const Char c = char_at(text, before);

@@ -7,15 +7,12 @@
 #include <array>
 #include <memory>
 
+#include "data/utf8.h"
 #include "framework/core/error.h"
 
 namespace zerolab::data {
 
 namespace {
-
-constexpr char32_t kEnd = 0x110000;
-constexpr char32_t kFirstSurrogate = 0xD800;
-constexpr char32_t kLastSurrogate = 0xDFFF;
 
 /// White_Space; PCRE2's \s has U+180E besides, which lost the property in Unicode 6.3.
 constexpr std::array<std::array<char32_t, 2>, 10> kSpaces = {{{0x09, 0x0D},
@@ -51,61 +48,17 @@ void for_each_match(const char* pattern, std::string_view text, Found found) {
   }
 }
 
-bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
-
 }  // namespace
-
-Char char_at(std::string_view text, size_t at) {
-  const auto lead = static_cast<uint8_t>(text[at]);
-  if (lead < 0x80) {
-    return {lead, 1};
-  }
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() - at < bytes) {
-    return {};
-  }
-  char32_t code_point = lead & (0x7Fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    if (!is_continuation(text[at + i])) {
-      return {};
-    }
-    code_point = code_point << 6 | (static_cast<uint8_t>(text[at + i]) & 0x3F);
-  }
-  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  const bool valid = code_point >= kLeast[bytes] && code_point < kEnd &&
-                     (code_point < kFirstSurrogate || code_point > kLastSurrogate);
-  return valid ? Char{code_point, bytes} : Char{};
-}
-
-void append_utf8(std::string& text, char32_t code_point) {
-  const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
-  const auto put_rest = [&](int shift) { put(0x80 | (code_point >> shift & 0x3F)); };
-  if (code_point < 0x80) {
-    put(code_point);
-  } else if (code_point < 0x800) {
-    put(0xC0 | code_point >> 6);
-    put_rest(0);
-  } else if (code_point < 0x10000) {
-    put(0xE0 | code_point >> 12);
-    put_rest(6);
-    put_rest(0);
-  } else {
-    put(0xF0 | code_point >> 18);
-    put_rest(12);
-    put_rest(6);
-    put_rest(0);
-  }
-}
 
 const CharClasses& CharClasses::get() {
   static const CharClasses classes;
   return classes;
 }
 
-CharClasses::CharClasses() : classes_(kEnd, CharClass::kOther) {
+CharClasses::CharClasses() : classes_(kCodePoints, CharClass::kOther) {
   std::string all;
-  for (char32_t code_point = 0; code_point < kEnd; ++code_point) {
-    if (code_point < kFirstSurrogate || code_point > kLastSurrogate) {
+  for (char32_t code_point = 0; code_point < kCodePoints; ++code_point) {
+    if (!is_surrogate(code_point)) {
       append_utf8(all, code_point);
     }
   }

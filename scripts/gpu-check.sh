@@ -9,8 +9,9 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(libgtest-dev libtomlplusplus-dev libtomlplusplus3 libcli11-dev libfmt-dev libfmt9 nlohmann-json3-dev
-  libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3 libjs-chart.js pkgconf
-  pkgconf-bin libpkgconf3 libcpp-httplib-dev libcpp-httplib0.11 libssl-dev libssl3 libbrotli-dev libbrotli1 zlib1g-dev zlib1g)
+  libxxhash-dev libxxhash0 libutf8proc-dev libutf8proc2 libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0
+  libpcre2-posix3 libjs-chart.js pkgconf pkgconf-bin libpkgconf3 libcpp-httplib-dev libcpp-httplib0.11 libssl-dev
+  libssl3 libbrotli-dev libbrotli1 zlib1g-dev zlib1g)
 folder="" out="build-gpu/gpu-check.json"
 
 usage() {
@@ -89,7 +90,8 @@ trap write_results EXIT
 
 onednn=ON
 [[ -n "$folder" ]] && onednn=OFF
-step configure "" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DZEROLAB_ONEDNN=$onednn
+step configure "" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DZEROLAB_CUDA=ON -DZEROLAB_ONEDNN=$onednn \
+  -DCMAKE_UNITY_BUILD=ON
 step build "" cmake --build "$build" --target test_gpu train-gpt benchmark-gpu
 ((failed == 0)) || exit 1
 

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Builds zerolab and runs every test that needs no GPU (scripts/gpu-check.sh runs those), then the tests labelled
-# `sanitizer` under the sanitizers, then the fuzzers.
+# Builds zerolab and runs every test that needs no GPU (scripts/gpu-check.sh runs those): the release tests, those of
+# oneDNN's kernels again as on a processor without AVX-512, and some on one core; then the tests labelled `sanitizer` under
+# the sanitizers, and the fuzzers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-bash scripts/setup.sh
-ctest --test-dir build -LE gpu --output-on-failure -j2
+bash scripts/setup.sh test
+ctest --preset release
+ctest --preset avx2
+first_core=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+taskset -c "$first_core" ctest --preset one-core
 
 for sanitizer in tsan asan; do
   cmake --preset "$sanitizer"
   cmake --build --preset "$sanitizer"
-  ctest --test-dir "build-$sanitizer" -L sanitizer --no-tests=error --output-on-failure -j2
+  ctest --preset "$sanitizer"
 done
 
 bash scripts/fuzz.sh

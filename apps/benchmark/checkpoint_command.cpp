@@ -1,22 +1,32 @@
-#include "apps/benchmark/checkpoint_command.h"
-
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/benchmark/command.h"
+#include "apps/benchmark/options.h"
 #include "checkpoint/writer.h"
 #include "framework/comm/local.h"
 #include "framework/core/error.h"
+#include "framework/onednn/backend.h"
 
 namespace zerolab::bench {
 namespace {
+
+struct CheckpointCommand {
+  GptConfig model;
+  int ranks = 2;
+  int stage = 1;
+  int rounds = 5;                      ///< one before them warms up
+  std::filesystem::path folder = ".";  ///< whose disk is measured; what is written there goes again
+  std::string json;                    ///< file; empty: none
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -50,9 +60,9 @@ double median_of(std::vector<Round> rounds, double Round::*value) {
   return (*middle).*value;
 }
 
-}  // namespace
-
-void run_checkpoint_command(const CheckpointCommand& command, Backend& backend) {
+/// Saves a model with its AdamW state, in turn with what limits it: `dd` with a sync, which writes
+/// as many bytes to the same disk, and one copy in memory of what is saved. Prints both ratios.
+void run_checkpoint(const CheckpointCommand& command, Backend& backend) {
   const std::filesystem::path folder = command.folder / "zerolab-checkpoint-benchmark";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
@@ -118,13 +128,33 @@ void run_checkpoint_command(const CheckpointCommand& command, Backend& backend) 
              gigabytes / save_s, 100 * dd_s / save_s);
   fmt::print("one copy in memory  {:8.1f} ms\n", copy);
   fmt::print("training is blocked {:8.1f} ms  {:5.2f}x the copy\n", blocked, blocked / copy);
-  if (!command.json.empty()) {
-    const nlohmann::json record = {
-        {"command", "checkpoint"}, {"parameters", num_params}, {"bytes", bytes},
-        {"ranks", command.ranks},  {"rounds", command.rounds}, {"dd_s", dd_s},
-        {"save_s", save_s},        {"copy_ms", copy},          {"blocked_ms", blocked}};
-    std::ofstream(command.json) << record.dump(2) << '\n';
-  }
+  write_result(command.json, {{"command", "checkpoint"},
+                              {"parameters", num_params},
+                              {"bytes", bytes},
+                              {"ranks", command.ranks},
+                              {"rounds", command.rounds},
+                              {"dd_s", dd_s},
+                              {"save_s", save_s},
+                              {"copy_ms", copy},
+                              {"blocked_ms", blocked}});
+}
+
+}  // namespace
+
+Command add_checkpoint(CLI::App& program) {
+  const auto command = std::make_shared<CheckpointCommand>();
+  CLI::App* const line = program.add_subcommand(
+      "checkpoint",
+      "Saves GPT-2 124M with AdamW's state, in turn with dd, which writes as many bytes to "
+      "the same disk with a sync, and with one copy in\n"
+      "memory of what is saved.");
+  add_count(*line, "--ranks", command->ranks, "Ranks, each of which writes a file");
+  line->add_option("--folder", command->folder, "Whose disk is measured")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  add_count(*line, "--rounds", command->rounds, "Measured rounds, after one that warms up");
+  add_json(*line, command->json);
+  return {line, [command] { run_checkpoint(*command, *make_onednn_backend()); }};
 }
 
 }  // namespace zerolab::bench

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/train_gpt/text/text_table.h"
+
 namespace zerolab::bench {
 namespace {
 
@@ -55,24 +57,28 @@ OpsTable::OpsTable(const StepMeasurement& step, const MachineLimits& limits)
 }
 
 void OpsTable::print() const {
-  fmt::print("{:<44} {:>6} {:>9} {:>9} {:>6} {:>9} {:>15} {:>9} {:>6}\n", "kernel", "calls",
-             "ms/call", "ms/step", "share", "MB/call", "rate", "limit ms", "of it");
-  const auto line = [&](const Row& row) {
+  std::vector<app::TableRow> table = {
+      {"kernel", "calls", "ms/call", "ms/step", "share", "MB/call", "rate", "limit ms", "of it"}};
+  const auto share = [&](double seconds) {
+    return fmt::format("{:.1f}%", seconds / step_seconds_ * 100);
+  };
+  for (const Row& row : rows_) {
     const auto calls = static_cast<double>(row.calls);
-    fmt::print("{:<44} {:>6} {:>9.3f} {:>9.2f} {:>5.1f}% {:>9.2f} {:>15} {:>9.2f} {:>5.0f}%\n",
-               row.name, row.calls, row.seconds * 1e3 / calls, row.seconds * 1e3,
-               row.seconds / step_seconds_ * 100, row.bytes / calls / 1e6,
-               rate(row.flops, row.bytes, row.seconds), row.limit_seconds * 1e3,
-               row.limit_seconds / row.seconds * 100);
+    table.push_back(
+        {row.name, fmt::format("{}", row.calls), fmt::format("{:.3f}", row.seconds * 1e3 / calls),
+         fmt::format("{:.2f}", row.seconds * 1e3), share(row.seconds),
+         fmt::format("{:.2f}", row.bytes / calls / 1e6), rate(row.flops, row.bytes, row.seconds),
+         fmt::format("{:.2f}", row.limit_seconds * 1e3),
+         fmt::format("{:.0f}%", row.limit_seconds / row.seconds * 100)});
+  }
+  const auto add_total = [&](const char* name, double seconds) {
+    table.push_back({name, "", "", fmt::format("{:.2f}", seconds * 1e3), share(seconds)});
   };
-  std::ranges::for_each(rows_, line);
-  const auto total = [&](const char* name, double seconds) {
-    fmt::print("{:<44} {:>26.2f} {:>5.1f}%\n", name, seconds * 1e3, seconds / step_seconds_ * 100);
-  };
-  total("sum of the limits", limit_seconds_);
-  total("sum of the kernels", sum_seconds_);
-  total("step", step_seconds_);
-  total("no kernel: tape, allocation, engine, idle", step_seconds_ - sum_seconds_);
+  add_total("sum of the limits", limit_seconds_);
+  add_total("sum of the kernels", sum_seconds_);
+  add_total("step", step_seconds_);
+  add_total("no kernel: tape, allocation, engine, idle", step_seconds_ - sum_seconds_);
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
 }
 
 nlohmann::json OpsTable::to_json() const {

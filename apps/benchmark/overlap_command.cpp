@@ -1,20 +1,29 @@
-#include "apps/benchmark/overlap_command.h"
-
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "apps/benchmark/variant.h"
+#include "apps/benchmark/command.h"
+#include "apps/benchmark/measured_variant.h"
+#include "apps/benchmark/options.h"
+#include "apps/train_gpt/text/text_table.h"
 #include "framework/core/error.h"
+#include "framework/onednn/backend.h"
 #include "zero/cost_model.h"
 
 namespace zerolab::bench {
 namespace {
+
+struct OverlapCommand {
+  TrainingOptions training;  ///< of one of at least two ranks; its link's bandwidth is set here
+  int rounds = 3;            ///< in each of which every variant takes `steps` steps in a row
+  int steps = 4;
+  std::string json;  ///< file; empty: none
+};
 
 /// Where one rank's step went, milliseconds.
 struct RankTimes {
@@ -56,7 +65,7 @@ struct RankTimes {
 };
 
 /// The steps of one variant, and what all of them sent.
-struct OverlapVariant : Variant {
+struct OverlapVariant : MeasuredVariant {
   std::vector<double> losses = {};  ///< of all steps
   int64_t bytes_sent = 0;           ///< by rank 0: gradients and parameters
 
@@ -111,33 +120,58 @@ double bandwidth_gbps(const TrainingOptions& options, const zero::Layout& layout
   return bytes * 8 / (backward_ms / 2 * 1e-3) / 1e9;
 }
 
-nlohmann::json print_row(const OverlapVariant& variant) {
-  const TrainingOptions& options = variant.group->options();
-  const double backward = variant.median_of_times(&RankTimes::computing);
-  const double transfer = variant.median_of_times(&RankTimes::transfer);
-  const double last = variant.median_of_times(&RankTimes::last_transfer);
-  const double exposed = variant.median_of_times(&RankTimes::exposed);
-  const double exposed_end = variant.median_of_times(&RankTimes::exposed_end);
-  const double hidden = variant.median_of_times(&RankTimes::hidden);
-  const double gathers = variant.median_of_times(&RankTimes::exposed_gathers);
-  const double seconds = variant.median_of(&StepMeasurement::seconds);
-  fmt::print(
-      "{:<19} {:>7.3f} {:>9.1f} {:>9.1f} {:>6.1f} {:>8.1f} {:>7.1f} {:>7.1f}% {:>8.1f} {:>8.1f} "
-      "{:>17} {:>8.4f}x\n",
-      variant.name, options.link.bandwidth_gbps, backward, transfer, last, exposed, exposed_end,
-      hidden * 100, gathers, seconds * 1e3, variant.range_ms(), variant.volume());
-  return {{"variant", variant.name},
-          {"modelled_link_gbps", options.link.bandwidth_gbps},
-          {"backward_ms", backward},
-          {"gradients_ms", transfer},
-          {"last_bucket_ms", last},
-          {"exposed_ms", exposed},
-          {"exposed_after_backward_ms", exposed_end},
-          {"hidden", hidden},
-          {"exposed_gathers_ms", gathers},
-          {"step_ms", seconds * 1e3},
-          {"volume", variant.volume()}};
-}
+/// One row of the table, its numbers over ranks and steps.
+struct OverlapRow {
+  explicit OverlapRow(const OverlapVariant& variant)
+      : variant(variant),
+        link_gbps(variant.group->options().link.bandwidth_gbps),
+        backward(variant.median_of_times(&RankTimes::computing)),
+        transfer(variant.median_of_times(&RankTimes::transfer)),
+        last(variant.median_of_times(&RankTimes::last_transfer)),
+        exposed(variant.median_of_times(&RankTimes::exposed)),
+        exposed_end(variant.median_of_times(&RankTimes::exposed_end)),
+        hidden(variant.median_of_times(&RankTimes::hidden)),
+        gathers(variant.median_of_times(&RankTimes::exposed_gathers)),
+        step(variant.median_of(&StepMeasurement::seconds) * 1e3) {}
+
+  static app::TableRow titles() {
+    return {"milliseconds", "Gbit/s", "backward", "gradients", "last",           "exposed",
+            "at end",       "hidden", "gathers",  "step",      "range of steps", "volume"};
+  }
+  app::TableRow cells() const {
+    const auto ms = [](double value) { return fmt::format("{:.1f}", value); };
+    return {variant.name,       fmt::format("{:.3f}", link_gbps),
+            ms(backward),       ms(transfer),
+            ms(last),           ms(exposed),
+            ms(exposed_end),    fmt::format("{:.1f}%", hidden * 100),
+            ms(gathers),        ms(step),
+            variant.range_ms(), fmt::format("{:.4f}x", variant.volume())};
+  }
+  nlohmann::json to_json() const {
+    return {{"variant", variant.name},
+            {"modelled_link_gbps", link_gbps},
+            {"backward_ms", backward},
+            {"gradients_ms", transfer},
+            {"last_bucket_ms", last},
+            {"exposed_ms", exposed},
+            {"exposed_after_backward_ms", exposed_end},
+            {"hidden", hidden},
+            {"exposed_gathers_ms", gathers},
+            {"step_ms", step},
+            {"volume", variant.volume()}};
+  }
+
+  const OverlapVariant& variant;
+  double link_gbps;
+  double backward;
+  double transfer;
+  double last;
+  double exposed;
+  double exposed_end;
+  double hidden;
+  double gathers;
+  double step;
+};
 
 nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& backend) {
   TrainingOptions options = command.training;
@@ -172,16 +206,17 @@ nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& back
       tied ? "tied" : "untied", static_cast<double>(layout.num_params()) / 1e6,
       layout.buckets().size(), options.ranks, options.threads, options.global_tokens(),
       variants[0].steps.size(), backward_ms, options.link.latency_us);
-  fmt::print("{:<19} {:>7} {:>9} {:>9} {:>6} {:>8} {:>7} {:>8} {:>8} {:>8} {:>17} {:>9}\n",
-             "milliseconds", "Gbit/s", "backward", "gradients", "last", "exposed", "at end",
-             "hidden", "gathers", "step", "range of steps", "volume");
+  std::vector<app::TableRow> table = {OverlapRow::titles()};
   nlohmann::json rows = nlohmann::json::array();
   for (const OverlapVariant& variant : variants) {
     require(variant.losses == variants[0].losses, "benchmark",
             "the losses of \"{}\" are not those of \"{}\", bit by bit", variant.name,
             variants[0].name);
-    rows.push_back(print_row(variant));
+    const OverlapRow row(variant);
+    table.push_back(row.cells());
+    rows.push_back(row.to_json());
   }
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
   fmt::print("the losses of all {} steps: the same bits in every row\n\n",
              variants[0].losses.size());
   return {{"tied", tied},
@@ -191,21 +226,55 @@ nlohmann::json run_model(const OverlapCommand& command, bool tied, Backend& back
           {"variants", rows}};
 }
 
-}  // namespace
-
-void run_overlap_command(const OverlapCommand& command, Backend& backend) {
+/// How much of the gradients' communication the backward hides, on a modelled link on which it
+/// takes half of the backward: every stage with overlap off and on, with a tied and an untied
+/// output layer. Throws when losses are not the same bits.
+void run_overlap(const OverlapCommand& command, Backend& backend) {
   const nlohmann::json models = {run_model(command, true, backend),
                                  run_model(command, false, backend)};
-  if (!command.json.empty()) {
-    const TrainingOptions& options = command.training;
-    const nlohmann::json record = {{"command", "overlap"},
-                                   {"ranks", options.ranks},
-                                   {"tokens", options.global_tokens()},
-                                   {"latency_us", options.link.latency_us},
-                                   {"rounds", command.rounds},
-                                   {"models", models}};
-    std::ofstream(command.json) << record.dump(2) << '\n';
-  }
+  const TrainingOptions& options = command.training;
+  write_result(command.json, {{"command", "overlap"},
+                              {"ranks", options.ranks},
+                              {"tokens", options.global_tokens()},
+                              {"latency_us", options.link.latency_us},
+                              {"rounds", command.rounds},
+                              {"models", models}});
+}
+
+}  // namespace
+
+Command add_overlap(CLI::App& program) {
+  const auto command = std::make_shared<OverlapCommand>();
+  CLI::App* const line = program.add_subcommand(
+      "overlap",
+      "How much of the gradients' communication overlap_comm hides: the 10M model, tied "
+      "and untied, under every stage, on a modelled link on\n"
+      "which a step's gradients take half of the backward.\n"
+      "backward: without what it waited for; gradients: their transfers; last: the last "
+      "bucket's, which nothing can hide; exposed: the\n"
+      "computation stood still for gradients; at end: of that, ");
+  command->training = {.model = model_10m(), .batch_size = 4, .block_length = 256, .ranks = 2};
+  line->add_option("--ranks", command->training.ranks, "Ranks; each gets cores / ranks threads")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  add_count(*line, "--batch", command->training.batch_size,
+            "Sequences of 256 tokens a rank and step");
+  line->add_option("--bucket-size", command->training.engine.reduce_bucket_size,
+                   "Elements of a bucket; 0: auto")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  line->add_option("--latency-us", command->training.link.latency_us,
+                   "The link's latency, of each round of a collective")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_count(*line, "--rounds", command->rounds, "Rounds of a turn of every variant");
+  add_count(*line, "--steps", command->steps,
+            "Measured steps of a turn, between one before and one after them");
+  add_json(*line, command->json);
+  return {line, [command] {
+            command->training.threads = threads_of_a_rank(command->training.ranks);
+            run_overlap(*command, *make_onednn_backend());
+          }};
 }
 
 }  // namespace zerolab::bench

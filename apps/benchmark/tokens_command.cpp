@@ -1,24 +1,32 @@
-#include "apps/benchmark/tokens_command.h"
-
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
-#include "apps/benchmark/variant.h"
+#include "apps/benchmark/command.h"
+#include "apps/benchmark/measured_variant.h"
+#include "apps/benchmark/options.h"
+#include "apps/train_gpt/text/text_table.h"
 #include "data/gpt2_words.h"
 #include "data/mapped_file.h"
 #include "data/tokenizer.h"
 
 namespace zerolab::bench {
 namespace {
+
+struct TokensCommand {
+  std::string text;   ///< file that is encoded again and again
+  std::string vocab;  ///< folder of GPT-2's encoder.json and vocab.bpe
+  int rounds = 5;     ///< the median is printed; one before them warms up
+  std::string json;   ///< file; empty: none
+};
 
 constexpr size_t kBytes = 100'000'000;  // far beyond any cache
 
@@ -74,9 +82,9 @@ uint64_t count_tokens(const data::Tokenizer& tokenizer, std::string_view text) {
   return count + tokens.size();
 }
 
-}  // namespace
-
-void run_tokens_command(const TokensCommand& command) {
+/// How fast one thread turns texts into GPT-2's tokens: the given one, and two that are made to be
+/// slow. Beside it, how fast a thread finds the words of the text, and reads its bytes.
+void run_tokens(const TokensCommand& command) {
   const auto tokenizer = data::make_tokenizer("gpt2", {}, command.vocab);
   const data::MappedFile file(command.text);
   const std::string text =
@@ -110,8 +118,8 @@ void run_tokens_command(const TokensCommand& command) {
     }
   }
 
-  fmt::print("one thread, CPU time, {} rounds\n{:<40} {:>6} {:>9} {:>8} {:>12}\n", command.rounds,
-             "", "MB", "MB/s", "of read", "bytes/token");
+  fmt::print("one thread, CPU time, {} rounds\n", command.rounds);
+  std::vector<app::TableRow> table = {{"", "MB", "MB/s", "of read", "bytes/token"}};
   const auto rate = [](const Row& row) {
     return static_cast<double>(row.bytes) / median(row.seconds) / 1e6;
   };
@@ -119,18 +127,32 @@ void run_tokens_command(const TokensCommand& command) {
   for (const Row& row : rows) {
     const bool encodes = std::string_view(row.name).starts_with("encode");
     const double bytes_per_token = static_cast<double>(row.bytes) / static_cast<double>(row.count);
-    fmt::print("{:<40} {:>6} {:>9.1f} {:>7.2f}% {:>12}\n", row.name, row.bytes / 1'000'000,
-               rate(row), rate(row) / rate(rows[0]) * 100,
-               encodes ? fmt::format("{:.2f}", bytes_per_token) : "");
+    table.push_back({row.name, fmt::format("{}", row.bytes / 1'000'000),
+                     fmt::format("{:.1f}", rate(row)),
+                     fmt::format("{:.2f}%", rate(row) / rate(rows[0]) * 100),
+                     encodes ? fmt::format("{:.2f}", bytes_per_token) : ""});
     records.push_back({{"work", row.name}, {"bytes", row.bytes}, {"mb_per_s", rate(row)}});
   }
-  if (!command.json.empty()) {
-    std::ofstream(command.json) << nlohmann::json{{"command", "tokens"},
-                                                  {"rounds", command.rounds},
-                                                  {"rows", records}}
-                                       .dump(2)
-                                << '\n';
-  }
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
+  write_result(command.json,
+               {{"command", "tokens"}, {"rounds", command.rounds}, {"rows", records}});
+}
+
+}  // namespace
+
+Command add_tokens(CLI::App& program) {
+  const auto command = std::make_shared<TokensCommand>();
+  CLI::App* const line = program.add_subcommand(
+      "tokens",
+      "How fast one thread turns a text, repeated to 100 MB, into GPT-2's tokens, and two "
+      "texts that are one long word;\n"
+      "beside it, how fast it finds the text's words, and reads its bytes.");
+  line->add_option("TEXT", command->text, "Text file")->required();
+  line->add_option("--vocab", command->vocab, "Folder with GPT-2's encoder.json and vocab.bpe")
+      ->required();
+  add_count(*line, "--rounds", command->rounds, "Measured rounds, after one that warms up");
+  add_json(*line, command->json);
+  return {line, [command] { run_tokens(*command); }};
 }
 
 }  // namespace zerolab::bench

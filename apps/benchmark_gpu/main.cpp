@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "apps/benchmark/options.h"
 #include "apps/benchmark/training_group.h"
+#include "apps/train_gpt/text/text_table.h"
 #include "framework/cuda/backend.h"
 #include "framework/kernels/dropout_key.h"
 #include "framework/kernels/weight_layout.h"
@@ -110,31 +111,30 @@ void run(const Options& command) {
   fmt::print("memory of rank 0 at its peak: {:.2f} GiB\n",
              static_cast<double>(memory.total_peak) / (1 << 30));
   nlohmann::json bytes;
+  std::vector<app::TableRow> table;
   for (int i = 0; i < kNumCategories; ++i) {
     const auto category = static_cast<Category>(i);
     if (const int64_t held = memory.at_total_peak_of(category); held > 0) {
-      fmt::print("  {:<18} {:>8.1f} MiB\n", name_of(category),
-                 static_cast<double>(held) / (1 << 20));
+      table.push_back({std::string(name_of(category)),
+                       fmt::format("{:.1f} MiB", static_cast<double>(held) / (1 << 20))});
       bytes[std::string(name_of(category))] = held;
     }
   }
-  if (!command.json.empty()) {
-    const nlohmann::json record = {
-        {"device", device.name},
-        {"stage", options.engine.stage},
-        {"ranks", options.ranks},
-        {"batch", options.batch_size},
-        {"block", options.block_length},
-        {"dtype", name_of(dtype)},
-        {"attention", command.cuda.attention == CudaAttention::kCudnn ? "cudnn" : "flash"},
-        {"product_tflops", peak / 1e12},
-        {"memory_gb_per_s", memory_rate / 1e9},
-        {"step_ms", median * 1e3},
-        {"tokens_per_s", tokens_per_s},
-        {"fraction_of_peak", fraction},
-        {"memory_at_peak", bytes}};
-    std::ofstream(command.json) << record.dump(2) << '\n';
-  }
+  fmt::print("{}", app::text_table(table, {app::kLeftColumn}));
+  write_result(command.json,
+               {{"device", device.name},
+                {"stage", options.engine.stage},
+                {"ranks", options.ranks},
+                {"batch", options.batch_size},
+                {"block", options.block_length},
+                {"dtype", name_of(dtype)},
+                {"attention", command.cuda.attention == CudaAttention::kCudnn ? "cudnn" : "flash"},
+                {"product_tflops", peak / 1e12},
+                {"memory_gb_per_s", memory_rate / 1e9},
+                {"step_ms", median * 1e3},
+                {"tokens_per_s", tokens_per_s},
+                {"fraction_of_peak", fraction},
+                {"memory_at_peak", bytes}});
 }
 
 }  // namespace
@@ -154,15 +154,12 @@ int main(int argc, char** argv) {
       "benchmark-gpu: full training steps of GPT-2 124M on random tokens on NVIDIA GPUs, against a "
       "large matrix\nproduct's rate in the same run, and the memory by category. Ranks share the "
       "devices there are.");
-  const auto add_count = [&](const std::string& name, auto& value, const std::string& help) {
-    program.add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
-  };
-  add_count("--batch", training.batch_size, "Sequences a rank and step");
-  add_count("--block", training.block_length, "Tokens a sequence");
-  add_count("--ranks", training.ranks, "Ranks");
-  add_count("--steps", options.steps, "Measured steps, after one that warms up");
+  bench::add_count(program, "--batch", training.batch_size, "Sequences a rank and step");
+  bench::add_count(program, "--block", training.block_length, "Tokens a sequence");
+  bench::add_count(program, "--ranks", training.ranks, "Ranks");
+  bench::add_count(program, "--steps", options.steps, "Measured steps, after one that warms up");
   program.add_option("--stage", training.engine.stage, "0: DDP, 1: ZeRO-1, 2: ZeRO-2")
-      ->check(CLI::Range(0, 2))
+      ->check(CLI::Range(0, zero::kLastStage))
       ->capture_default_str();
   program.add_option("--dtype", training.dtype, "Of parameters and activations")
       ->transform(CLI::CheckedTransformer(dtypes))
@@ -172,7 +169,7 @@ int main(int argc, char** argv) {
   program.add_option("--attention", options.cuda.attention, "Kernels of attention")
       ->transform(CLI::CheckedTransformer(kernels))
       ->default_str("flash");
-  program.add_option("--json", options.json, "Write the result to this file as well");
+  bench::add_json(program, options.json);
   CLI11_PARSE(program, argc, argv);
   try {
     bench::run(options);

@@ -108,8 +108,8 @@ TEST(Compare, KeepsALogOfEachStage) {
   EXPECT_FALSE(std::filesystem::exists(run.folder().path("runs/small/stage-2")));
 }
 
-/// In 40 steps the two orders part on every processor, at a step that depends on its kernels; how far
-/// is taken from the logs.
+/// In 40 steps the two orders part on every processor, at a step that depends on its kernels; how
+/// far is taken from the logs.
 TEST(Compare, SaysWhereTheOrderOfAdditionsDiffers) {
   const SmallRun run;
   std::vector<std::string> settings = {"train.gradient_accumulation_steps=2", "launch.ranks=4",

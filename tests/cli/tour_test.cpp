@@ -96,7 +96,8 @@ Lines words_of(const std::string& line) {
   return words;
 }
 
-/// Whether `printed` begins with the words of `shown`; a number after kAbout within a tenth, or by 1.
+/// Whether `printed` begins with the words of `shown`; a number after kAbout within a tenth, or
+/// by 1.
 bool has_words(const std::string& printed, const std::string& shown) {
   std::istringstream got(printed);
   std::istringstream expected(shown);
@@ -130,9 +131,11 @@ void check_plan(const data::TempDir& folder, const Lines& words, const Block& sh
   for (const std::string& line : shown.lines) {
     const std::string begin = trimmed(line.substr(0, line.find(kCut)));
     const bool about = begin.find(kAbout) != std::string::npos;
-    EXPECT_TRUE(std::ranges::any_of(printed, [&](const std::string& one) {
-      return about ? has_words(one, begin) : one.starts_with(begin);
-    })) << line << "\n"
+    EXPECT_TRUE(std::ranges::any_of(printed,
+                                    [&](const std::string& one) {
+                                      return about ? has_words(one, begin) : one.starts_with(begin);
+                                    }))
+        << line << "\n"
         << ended.out;
   }
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "data/mapped_file.h"
-#include "data/unicode.h"
+#include "data/utf8.h"
 #include "tests/data/test_files.h"
 
 namespace zerolab::data {

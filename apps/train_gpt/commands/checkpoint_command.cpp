@@ -1,6 +1,12 @@
 #include <fmt/ranges.h>
 
-#include "apps/train_gpt/commands/commands.h"
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/train_gpt/commands/command.h"
 #include "apps/train_gpt/text/format.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
@@ -26,8 +32,6 @@ std::string summary_of(const checkpoint::Checkpoint& saved) {
                      state.precision, format_bytes(bytes_of(saved.manifest())),
                      saved.manifest().files.size());
 }
-
-}  // namespace
 
 void verify_checkpoint(const std::filesystem::path& path) {
   const checkpoint::Checkpoint saved(checkpoint::find_checkpoint(path));
@@ -68,6 +72,27 @@ void list_checkpoints(const std::filesystem::path& path) {
       fmt::print("{}: {}\n", folder.of_step(step).string(), error.what());
     }
   }
+}
+
+}  // namespace
+
+Command add_checkpoint(CLI::App& program) {
+  const auto path = std::make_shared<std::filesystem::path>();
+  CLI::App* line = program.add_subcommand(
+      "checkpoint", "Look at checkpoints: of a run's folder, or one by its path");
+  line->require_subcommand(1);
+  const auto add = [&](const std::string& name, const std::string& help) {
+    CLI::App* const look = line->add_subcommand(name, help);
+    look->add_option("PATH", *path, "A run's folder, or a checkpoint's")->required();
+    return look;
+  };
+  CLI::App* verify = add("verify", "Read all of the newest, and find what is damaged");
+  CLI::App* show = add("show", "Print what the newest holds, and its configuration");
+  add("list", "Print a line for each");
+  return {line, [path, verify, show] {
+            (*verify ? verify_checkpoint : *show ? show_checkpoint : list_checkpoints)(*path);
+            return 0;
+          }};
 }
 
 }  // namespace zerolab::app

@@ -1,10 +1,23 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "apps/train_gpt/commands/commands.h"
+#include "apps/train_gpt/commands/command.h"
+#include "apps/train_gpt/commands/logged_run.h"
+#include "apps/train_gpt/commands/report_command.h"
+#include "apps/train_gpt/commands/shared_options.h"
+#include "apps/train_gpt/commands/stop_signals.h"
 #include "apps/train_gpt/report/compare_report.h"
+#include "apps/train_gpt/report/compare_variants.h"
 #include "apps/train_gpt/setup/modelled_link.h"
+#include "apps/train_gpt/setup/resolve_config.h"
 #include "apps/train_gpt/text/json_file.h"
 #include "framework/core/error.h"
 
@@ -15,10 +28,11 @@ std::filesystem::path run_folder(const RunConfig& config) {
   return std::filesystem::path(config.run.out_dir) / config.run.name;
 }
 
-}  // namespace
-
-int compare_command(const RunConfig& config, const std::vector<RunConfig>& configs,
-                    const std::atomic<bool>& stop) {
+/// A run under each of `configs`, which are variants of `config` (compare_variants.h); prints one
+/// table and writes it as <out_dir>/<name>/compare.json of `config`, and the runs' report beside
+/// it.
+int compare(const RunConfig& config, const std::vector<RunConfig>& configs,
+            const std::atomic<bool>& stop) {
   if (!config.zero.schedule.empty()) {
     throw ConfigError("compare", fmt::format("{}: compare sets the stage of each run itself; leave "
                                              "zero.schedule out, or use train",
@@ -61,6 +75,44 @@ int compare_command(const RunConfig& config, const std::vector<RunConfig>& confi
     write_report(folders, folder / "report.html");
   }
   return status;
+}
+
+}  // namespace
+
+Command add_compare(CLI::App& program) {
+  struct Options {
+    ConfigOptions config;
+    std::vector<int> stages = all_stages();
+    bool variants = false;
+    std::vector<std::string> precisions;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* line =
+      program.add_subcommand("compare", "Train once a variant and set them side by side");
+  add_config(*line, options->config);
+  CLI::Option* stages = add_stages(*line, options->stages, "Stages to compare");
+  line->add_flag("--variants", options->variants,
+                 "Compare ways to reduce gradients instead: DDP, the first ZeRO-1 (all-reduce), "
+                 "and ZeRO-1 and ZeRO-2 with a reduction to each owner and with a reduce-scatter")
+      ->excludes(stages);
+  line->add_option("--precisions", options->precisions,
+                   "Compare precisions instead, under the configuration's stage: "
+                   "fp32,tf32,bf16,fp16")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
+      ->excludes(stages)
+      ->excludes("--variants");
+  return {line, [options] {
+            const std::atomic<bool>& stop = stop_on_signals();
+            const auto& [file, overrides] = options->config;
+            const std::vector<ComparedVariant> columns =
+                !options->precisions.empty() ? precision_variants(options->precisions)
+                : options->variants          ? reduction_variants()
+                                             : stage_variants(options->stages);
+            return compare(load_config(file, overrides), configs_of(file, overrides, columns),
+                           stop);
+          }};
 }
 
 }  // namespace zerolab::app

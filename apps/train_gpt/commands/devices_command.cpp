@@ -1,8 +1,9 @@
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <thread>
 
-#include "apps/train_gpt/commands/commands.h"
+#include "apps/train_gpt/commands/command.h"
 #include "apps/train_gpt/setup/launch.h"
 #include "apps/train_gpt/text/format.h"
 #include "framework/comm/nccl.h"
@@ -10,8 +11,9 @@
 #include "framework/onednn/backend.h"
 
 namespace zerolab::app {
+namespace {
 
-void devices_command() {
+void print_devices() {
   fmt::print("cpu: {} cores, {} for this program; kernels: {}plain\n",
              std::thread::hardware_concurrency(), format_bytes(total_memory()),
              onednn_is_available() ? "onednn, " : "");
@@ -27,6 +29,16 @@ void devices_command() {
   } else {
     fmt::print("cuda: none: {}\n", devices.missing);
   }
+}
+
+}  // namespace
+
+Command add_devices(CLI::App& program) {
+  return {program.add_subcommand("devices", "List what launch.device can name on this machine"),
+          [] {
+            print_devices();
+            return 0;
+          }};
 }
 
 }  // namespace zerolab::app

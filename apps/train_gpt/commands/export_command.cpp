@@ -1,14 +1,24 @@
 #include <fmt/core.h>
 
-#include "apps/train_gpt/commands/commands.h"
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "apps/train_gpt/commands/command.h"
+#include "apps/train_gpt/config/config.h"
 #include "apps/train_gpt/setup/engine_options.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/gpt2_export.h"
 
 namespace zerolab::app {
+namespace {
 
-void export_command(const std::filesystem::path& run, const std::filesystem::path& output,
-                    const std::string& dtype) {
+/// Writes the weights of `run`'s newest checkpoint, or of the checkpoint that it is, for
+/// transformers: to the file `output` if its name ends in ".safetensors", else, with a config.json,
+/// into the folder `output`. `dtype`: "fp32" or "bf16".
+void export_checkpoint(const std::filesystem::path& run, const std::filesystem::path& output,
+                       const std::string& dtype) {
   const checkpoint::Checkpoint saved(checkpoint::find_checkpoint(run));
   const DType type = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
   if (output.extension() == ".safetensors") {
@@ -20,6 +30,32 @@ void export_command(const std::filesystem::path& run, const std::filesystem::pat
   }
   fmt::print("the weights of '{}' are in '{}' ({})\n", saved.folder().string(), output.string(),
              dtype);
+}
+
+}  // namespace
+
+Command add_export(CLI::App& program) {
+  struct Options {
+    std::filesystem::path checkpoint;
+    std::filesystem::path output;
+    std::string dtype = "fp32";
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* line = program.add_subcommand(
+      "export", "Write a checkpoint's weights for Hugging Face's transformers");
+  line->add_option("CHECKPOINT", options->checkpoint, "A run's folder, or a checkpoint's")
+      ->required();
+  line->add_option("-o,--output", options->output,
+                   "A file.safetensors, or a folder for from_pretrained: model.safetensors and "
+                   "config.json")
+      ->required();
+  line->add_option("--dtype", options->dtype, "Type of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  return {line, [options] {
+            export_checkpoint(options->checkpoint, options->output, options->dtype);
+            return 0;
+          }};
 }
 
 }  // namespace zerolab::app

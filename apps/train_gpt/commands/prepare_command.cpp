@@ -1,97 +1,36 @@
-#include "apps/train_gpt/commands/prepare_command.h"
-
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
+#include <atomic>
+#include <filesystem>
+#include <limits>
 #include <memory>
-#include <system_error>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "apps/train_gpt/commands/command.h"
+#include "apps/train_gpt/commands/prepare_shards.h"
 #include "apps/train_gpt/commands/prepare_state.h"
-#include "apps/train_gpt/terminal/block.h"
-#include "apps/train_gpt/terminal/terminal.h"
-#include "apps/train_gpt/text/format.h"
+#include "apps/train_gpt/commands/stop_signals.h"
 #include "data/corpus.h"
-#include "data/parallel_encoder.h"
-#include "data/shard_writer.h"
 #include "data/tokenizer.h"
 #include "framework/core/error.h"
 
 namespace zerolab::app {
+namespace {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr const char* kStandardInput = "-";
-constexpr const char* kStateFile = "prepare.json";
-constexpr size_t kBlockBytes = size_t{4} << 20;  // a job of a thread
-
-/// A file or standard input, read from a byte on.
-class Input {
- public:
-  Input(const std::string& path, uint64_t offset)
-      : path_(path),
-        file_(path == kStandardInput ? stdin : std::fopen(path.c_str(), "rb"), std::fclose) {
-    require_done(file_ != nullptr &&
-                 (offset == 0 || ::fseeko(file_.get(), static_cast<off_t>(offset), SEEK_SET) == 0));
-  }
-
-  /// Lengthens `text` to `size` bytes; to less only at the end of the input.
-  void read_up_to(size_t size, std::string& text) {
-    const size_t before = text.size();
-    text.resize(size);
-    text.resize(before + std::fread(text.data() + before, 1, size - before, file_.get()));
-    require_done(std::ferror(file_.get()) == 0);
-  }
-
- private:
-  void require_done(bool done) const {
-    require(done, "prepare", "cannot read '{}'; got: {}", path_,
-            std::generic_category().message(errno));
-  }
-
-  const std::string path_;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
-};
-
-/// A line on a terminal, rewritten now and then; elsewhere nothing.
-class PrepareProgress {
- public:
-  /// `total`: bytes of all inputs; 0: not known.
-  PrepareProgress(int64_t total, int64_t done) : total_(total), begun_at_(done) {}
-
-  void update(int64_t done, int64_t tokens) {
-    const std::chrono::duration<double> time = Clock::now() - begin_;
-    if (!terminal_.live || time.count() < next_s_) {
-      return;
-    }
-    next_s_ = time.count() + 0.1;
-    const double rate = static_cast<double>(done - begun_at_) / time.count();
-    std::string line = fmt::format("{} tokens, {} ", format_count(static_cast<double>(tokens)),
-                                   format_bytes(done));
-    if (total_ > 0) {
-      line += fmt::format("of {}, {} left ", format_bytes(total_),
-                          format_duration(static_cast<double>(total_ - done) / rate));
-    }
-    line += fmt::format("({:.1f} MB/s)", rate / 1e6);
-    terminal_.measure(stdout);
-    line.resize(std::min(line.size(), static_cast<size_t>(terminal_.columns - 1)));
-    fmt::print("{}", block_.draw("", {line}, terminal_.columns));
-    std::fflush(stdout);
-  }
-
- private:
-  const int64_t total_;
-  const int64_t begun_at_;
-  const Clock::time_point begin_ = Clock::now();
-  double next_s_ = 0;
-  Terminal terminal_ = Terminal::of(stdout);
-  TerminalBlock block_;
+struct PrepareOptions {
+  std::vector<std::string> inputs;  ///< text files and glob patterns, or "-" alone: standard input
+  std::filesystem::path out;        ///< folder for the shards
+  std::string tokenizer = "gpt2";
+  std::string vocab;  ///< folder with encoder.json and vocab.bpe; gpt2 needs it
+  int threads = 1;
+  int64_t shard_tokens = 100'000'000;
+  bool resume = false;  ///< go on where a stopped or killed one was
 };
 
 std::unique_ptr<const data::Tokenizer> tokenizer_of(const PrepareOptions& options,
@@ -135,7 +74,7 @@ PrepareState new_state(const PrepareOptions& options, const std::vector<std::str
 
 /// The state to go on from: that of the folder, or `wanted` in a folder without shards.
 PrepareState begin(const PrepareOptions& options, PrepareState wanted) {
-  const fs::path file = options.out / kStateFile;
+  const fs::path file = options.out / kPrepareStateFile;
   if (!fs::exists(file)) {
     fs::create_directories(options.out);
     for (const fs::directory_entry& entry : fs::directory_iterator(options.out)) {
@@ -161,98 +100,17 @@ PrepareState begin(const PrepareOptions& options, PrepareState wanted) {
   return state;
 }
 
-/// Texts to shards, from where `state` says on.
-class Preparation {
- public:
-  Preparation(const PrepareOptions& options, const data::Tokenizer& tokenizer, PrepareState& state)
-      : state_file_(options.out / kStateFile),
-        state_(state),
-        resumed_(state.next),
-        writer_(options.out, options.shard_tokens, state.shards),
-        encoder_(tokenizer, options.threads,
-                 [this](const data::TextPosition& begin, std::span<const int32_t> tokens) {
-                   take(begin, tokens);
-                 }) {}
-
-  void run(const std::atomic<bool>& stop) {
-    int64_t done = static_cast<int64_t>(resumed_.offset);
-    int64_t total = 0;
-    for (size_t i = 0; i < state_.inputs.size(); ++i) {
-      done += i < resumed_.text ? state_.inputs[i].bytes : 0;
-      total += state_.inputs[i].bytes;
-    }
-    PrepareProgress progress(total, done);
-    std::string block;
-    for (uint64_t text = resumed_.text; text < state_.inputs.size(); ++text) {
-      uint64_t offset = text == resumed_.text ? resumed_.offset : 0;
-      Input input(state_.inputs[text].path, offset);
-      block.clear();
-      for (bool last = false; !last;) {
-        if (stop) {
-          return;
-        }
-        const size_t wanted = block.size() + kBlockBytes;
-        input.read_up_to(wanted, block);
-        last = block.size() < wanted;
-        const size_t pushed = block.size() - encoder_.push(text, offset, block, last);
-        block.erase(0, pushed);
-        offset += pushed;
-        done += static_cast<int64_t>(pushed);
-        progress.update(done, state_.tokens + writer_.num_tokens());
-      }
-    }
-    encoder_.finish();
-    require(state_.tokens + writer_.num_tokens() > 0, "prepare",
-            "the inputs are empty; got no token, expected at least one");
-    state_.complete = true;
-    if (writer_.num_tokens() > 0) {
-      finish_shard({.text = state_.inputs.size()});
-    } else {
-      state_.save(state_file_);
-    }
-  }
-
- private:
-  void take(const data::TextPosition& begin, std::span<const int32_t> tokens) {
-    data::TextPosition at = begin;
-    if (at.text == resumed_.text && at.offset == resumed_.offset && at.skip < resumed_.skip) {
-      const size_t there = std::min<uint64_t>(resumed_.skip - at.skip, tokens.size());
-      tokens = tokens.subspan(there);
-      at.skip += there;
-    }
-    while (!tokens.empty()) {
-      const size_t written = writer_.append(tokens);
-      tokens = tokens.subspan(written);
-      at.skip += written;
-      if (writer_.is_full()) {
-        finish_shard(at);
-      }
-    }
-  }
-
-  void finish_shard(const data::TextPosition& next) {
-    state_.tokens += writer_.num_tokens();
-    state_.next = next;
-    writer_.finish_shard();
-    state_.shards = writer_.next();
-    state_.save(state_file_);
-  }
-
-  const fs::path state_file_;
-  PrepareState& state_;
-  const data::TextPosition resumed_;
-  data::ShardWriter writer_;
-  data::ParallelEncoder encoder_;
-};
-
-}  // namespace
-
-int prepare_command(const PrepareOptions& options, const std::atomic<bool>& stop) {
+/// Turns texts into llm.c shards and shows how far it is. The shards do not
+/// depend on the number of threads, nor on whether it was stopped in between. A vocabulary with an
+/// end of text has it between two inputs. Throws `ConfigError` where the inputs or options are
+/// wrong, or not those of the shards that are there, and `Error` where a file cannot be read or
+/// written; finished shards stay. Returns the exit status: 1 where `stop` ended it early.
+int prepare(const PrepareOptions& options, const std::atomic<bool>& stop) {
   const std::vector<std::string> paths = paths_of(options);
   const std::unique_ptr<const data::Tokenizer> tokenizer = tokenizer_of(options, paths);
   PrepareState state = begin(options, new_state(options, paths, *tokenizer));
   if (!state.complete) {
-    Preparation(options, *tokenizer, state).run(stop);
+    prepare_shards(options.out, *tokenizer, options.threads, state, stop);
   }
   fmt::print("{} tokens in {} shard(s): {}\n", state.tokens, state.shards,
              (options.out / "shard_*.bin").string());
@@ -262,6 +120,31 @@ int prepare_command(const PrepareOptions& options, const std::atomic<bool>& stop
   }
   fmt::print("train on them with data.path and model.vocab_size = {}\n", state.vocab_size);
   return 0;
+}
+
+}  // namespace
+
+Command add_prepare(CLI::App& program) {
+  const auto options = std::make_shared<PrepareOptions>();
+  CLI::App* line = program.add_subcommand(
+      "prepare", "Turn texts into tokens: llm.c .bin shards, which data.path takes");
+  line->add_option("INPUT", options->inputs,
+                   "Text files or glob patterns, in this order; - alone: standard input")
+      ->required();
+  line->add_option("-o,--output", options->out, "Folder for the shards")->required();
+  line->add_option("--tokenizer", options->tokenizer, "What a token is, as data.tokenizer")
+      ->check(CLI::IsMember({"gpt2", "byte", "char"}))
+      ->capture_default_str();
+  line->add_option("--vocab", options->vocab, "Folder of gpt2's vocabulary, as data.vocab");
+  options->threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  line->add_option("--threads", options->threads, "Threads that encode")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  line->add_option("--shard-tokens", options->shard_tokens, "Tokens of a shard")
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
+      ->capture_default_str();
+  line->add_flag("--resume", options->resume, "Go on where a stopped or killed one was");
+  return {line, [options] { return prepare(*options, stop_on_signals()); }};
 }
 
 }  // namespace zerolab::app

@@ -14,7 +14,7 @@ namespace zerolab::app {
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kStateVersion = 1;
 
 void require_same(bool same, const std::string& what) {
   if (!same) {
@@ -49,7 +49,7 @@ void PrepareState::save(const std::filesystem::path& path) const {
     files.push_back({{"path", input.path}, {"bytes", input.bytes}, {"modified", input.modified}});
   }
   const nlohmann::json json = {
-      {"version", kVersion},
+      {"version", kStateVersion},
       {"tokenizer", tokenizer},
       {"vocab_size", vocab_size},
       {"vocab_hash", vocab_hash},
@@ -69,8 +69,8 @@ PrepareState PrepareState::load(const std::filesystem::path& path) {
   try {
     const nlohmann::json json = nlohmann::json::parse(std::ifstream(path));
     const int version = json.at("version").get<int>();
-    require(version == kVersion, "prepare", "unknown version; got {}, expected {}", version,
-            kVersion);
+    require(version == kStateVersion, "prepare", "unknown version; got {}, expected {}", version,
+            kStateVersion);
     PrepareState state;
     json.at("tokenizer").get_to(state.tokenizer);
     json.at("vocab_size").get_to(state.vocab_size);

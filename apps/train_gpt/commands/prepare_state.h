@@ -10,8 +10,11 @@
 
 namespace zerolab::app {
 
+inline constexpr const char* kStandardInput = "-";  ///< the input's name
+inline constexpr const char* kPrepareStateFile = "prepare.json";
+
 /// What the shards of `train-gpt prepare` are made of, and how far they are: the file
-/// `prepare.json` beside them.
+/// `kPrepareStateFile` beside them.
 struct PrepareState {
   struct Input {
     std::string path;  ///< absolute; "-": standard input

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "apps/train_gpt/config/config_value.h"
+#include "apps/train_gpt/config/refuse.h"
 
 namespace zerolab::app {
 namespace {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "apps/train_gpt/config/refuse.h"
 #include "zero/stage.h"
 
 namespace zerolab::app {

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <string>
-#include <utility>
 
 #include "apps/train_gpt/config/config_table.h"
-#include "framework/core/error.h"
 
 namespace zerolab::app {
 
@@ -20,12 +17,6 @@ struct Origin {
   std::string at(const toml::source_region& region) const;
   std::string at(const toml::node& node) const { return at(node.source()); }
 };
-
-template <typename... Args>
-[[noreturn]] void refuse(const std::string& place, fmt::format_string<Args...> format,
-                         Args&&... args) {
-  throw ConfigError("config", place + ": " + fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// A value as messages show it, on one line and with the digits that the user wrote.
 std::string text_of(const toml::node& node);

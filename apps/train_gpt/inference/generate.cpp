@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "apps/train_gpt/setup/run_tokenizer.h"
-#include "apps/train_gpt/text/utf8.h"
+#include "data/utf8.h"
 #include "models/gpt_generator.h"
 
 namespace zerolab::app {
@@ -14,7 +14,7 @@ void generate(const Gpt& model, const data::Tokenizer& tokenizer, std::string_vi
   const std::vector<int32_t> tokens =
       prompt.empty() ? std::vector{start_token(tokenizer)} : tokenizer.encode(prompt);
   GptGenerator generator(model, tokens, options.use_cache);
-  Utf8Parts text;
+  data::Utf8Joiner text;
   for (int64_t i = 0; i < options.tokens; ++i) {
     // A model may have more tokens than there are texts for: padding of its vocabulary.
     const std::vector<float> logits = generator.logits();

@@ -9,23 +9,6 @@
 #include "apps/train_gpt/setup/modelled_link.h"
 
 namespace zerolab::app {
-namespace {
-
-void add_entries(nlohmann::json& json, const CommunicationEntries& entries) {
-  for (const auto& [key, entry] : entries) {
-    nlohmann::json& sum = json[fmt::format("{} {}", name_of(key.first), name_of(key.second))];
-    if (sum.is_null()) {
-      sum = {{"calls", 0}, {"bytes_sent", 0}, {"wait_ms", 0.0}, {"transfer_ms", 0.0}};
-    }
-    sum["calls"] = sum["calls"].get<int64_t>() + entry.calls;
-    sum["bytes_sent"] = sum["bytes_sent"].get<int64_t>() + entry.bytes_sent;
-    sum["wait_ms"] = sum["wait_ms"].get<double>() + entry.wait_ms;
-    sum["transfer_ms"] = sum["transfer_ms"].get<double>() + entry.transfer_ms;
-  }
-}
-
-}  // namespace
-
 nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
   nlohmann::json json;
   for (int i = 0; i < kNumCategories; ++i) {
@@ -41,7 +24,13 @@ nlohmann::json memory_json(const MemoryLedger::Snapshot& memory) {
 
 nlohmann::json communication_json(const CommunicationEntries& entries) {
   nlohmann::json json = nlohmann::json::object();
-  add_entries(json, entries);
+  for (const auto& [key, entry] : entries) {
+    json[fmt::format("{} {}", name_of(key.first), name_of(key.second))] = {
+        {"calls", entry.calls},
+        {"bytes_sent", entry.bytes_sent},
+        {"wait_ms", entry.wait_ms},
+        {"transfer_ms", entry.transfer_ms}};
+  }
   return json;
 }
 
@@ -75,11 +64,11 @@ nlohmann::json bytes_json(const CategoryBytes& bytes) {
 }
 
 nlohmann::json communication_of_ranks(const std::vector<CommunicationEntries>& ranks) {
-  nlohmann::json all_ranks = nlohmann::json::object();
+  CommunicationEntries all_ranks;
   for (const CommunicationEntries& entries : ranks) {
     add_entries(all_ranks, entries);
   }
-  return {{"rank0", communication_json(ranks[0])}, {"all_ranks", all_ranks}};
+  return {{"rank0", communication_json(ranks[0])}, {"all_ranks", communication_json(all_ranks)}};
 }
 
 }  // namespace

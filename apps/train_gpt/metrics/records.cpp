@@ -37,14 +37,26 @@ StepTimes times_of(const std::vector<Span>& spans, double step_ms) {
   return times;
 }
 
+void add_entries(CommunicationEntries& sum, const CommunicationEntries& entries) {
+  for (const auto& [key, entry] : entries) {
+    sum[key] += entry;
+  }
+}
+
+CommunicationLedger::Entry total_of(const CommunicationEntries& entries, Purpose purpose) {
+  CommunicationLedger::Entry total;
+  for (const auto& [key, entry] : entries) {
+    if (key.second == purpose) {
+      total += entry;
+    }
+  }
+  return total;
+}
+
 CommunicationMean RunSummary::communication_mean(Purpose purpose) const {
   CommunicationLedger::Entry sum;
   for (const CommunicationEntries& entries : communication) {
-    for (const auto& [key, entry] : entries) {
-      if (key.second == purpose) {
-        sum += entry;
-      }
-    }
+    sum += total_of(entries, purpose);
   }
   const double count =
       static_cast<double>(std::max<int64_t>(steps, 1)) * static_cast<double>(communication.size());

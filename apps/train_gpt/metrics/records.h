@@ -35,7 +35,12 @@ struct StepTimes {
 /// Sums `spans` by kind; exposed time is taken out of the phase that it lies in.
 StepTimes times_of(const std::vector<Span>& spans, double step_ms);
 
+/// What collectives cost, by op and purpose.
 using CommunicationEntries = std::map<CommunicationLedger::Key, CommunicationLedger::Entry>;
+/// Adds each of `entries` to that of the same op and purpose.
+void add_entries(CommunicationEntries& sum, const CommunicationEntries& entries);
+/// The sum over all ops of one purpose.
+CommunicationLedger::Entry total_of(const CommunicationEntries& entries, Purpose purpose);
 
 /// One attempted step.
 struct StepRecord {

@@ -90,41 +90,41 @@ ModelledSpeed measure(const RunConfig& config, Backend& backend) {
 
 }  // namespace
 
-Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
-                     double memory_bandwidth_gbps) {
-  Machine machine;
-  machine.memory = config.launch.memory_limit;
+DeviceModel make_device_model(const RunConfig& config, Backend& backend, double tflops,
+                              double memory_bandwidth_gbps) {
+  DeviceModel device;
+  device.memory = config.launch.memory_limit;
   const bool measured = tflops == 0.0;
   if (measured) {
-    machine.speed = measure(config, backend);
+    device.speed = measure(config, backend);
   } else {
-    machine.speed.flops_per_s = tflops * 1e12;
+    device.speed.flops_per_s = tflops * 1e12;
   }
   if (memory_bandwidth_gbps > 0.0) {
-    machine.speed.bytes_per_s = memory_bandwidth_gbps * 1e9;
+    device.speed.bytes_per_s = memory_bandwidth_gbps * 1e9;
   }
-  machine.text = fmt::format(
+  device.text = fmt::format(
       "a rank: {:.4g} TFLOP/s in matrix products, {}, {} of it{}\n",
-      machine.speed.flops_per_s / 1e12,
-      machine.speed.bytes_per_s > 0.0
-          ? fmt::format("memory of {:.4g} GB/s", machine.speed.bytes_per_s / 1e9)
+      device.speed.flops_per_s / 1e12,
+      device.speed.bytes_per_s > 0.0
+          ? fmt::format("memory of {:.4g} GB/s", device.speed.bytes_per_s / 1e9)
           : "memory that takes no time (--memory-bandwidth)",
-      format_bytes(machine.memory),
+      format_bytes(device.memory),
       measured
           ? fmt::format(" (the speeds are measured: the share of one of {} ranks of this machine)",
                         config.launch.ranks)
           : "");
-  machine.link = {.bandwidth_gbps = config.comm.bandwidth_gbps,
-                  .latency_us = config.comm.latency_us};
+  device.link = {.bandwidth_gbps = config.comm.bandwidth_gbps,
+                 .latency_us = config.comm.latency_us};
   if (config.comm.bandwidth_gbps > 0.0) {
-    machine.text += fmt::format("link: {:g} Gbit/s", config.comm.bandwidth_gbps);
+    device.text += fmt::format("link: {:g} Gbit/s", config.comm.bandwidth_gbps);
   } else {
     // What is sent is read and written once.
-    machine.link.bandwidth_gbps = machine.speed.bytes_per_s / 2 * 8 / 1e9;
-    machine.text += "link: as fast as memory (--link)";
+    device.link.bandwidth_gbps = device.speed.bytes_per_s / 2 * 8 / 1e9;
+    device.text += "link: as fast as memory (--link)";
   }
-  machine.text += fmt::format(", latency {:g} us a round\n", config.comm.latency_us);
-  return machine;
+  device.text += fmt::format(", latency {:g} us a round\n", config.comm.latency_us);
+  return device;
 }
 
 }  // namespace zerolab::app

@@ -13,7 +13,7 @@ class Backend;
 namespace zerolab::app {
 
 /// What a plan takes one rank's device and link to be.
-struct Machine {
+struct DeviceModel {
   ModelledSpeed speed;
   LocalOptions link;
   int64_t memory = 0;  ///< bytes of a rank
@@ -24,7 +24,7 @@ struct Machine {
 /// second) are a rank's. Where `tflops` is 0 both are measured here, which takes about a second, as
 /// the share of one of `launch.ranks` ranks: the backend's product of the model's MLP, and its
 /// addition of arrays. A bandwidth that is neither given nor measured is infinite.
-Machine make_machine(const RunConfig& config, Backend& backend, double tflops,
-                     double memory_bandwidth_gbps);
+DeviceModel make_device_model(const RunConfig& config, Backend& backend, double tflops,
+                              double memory_bandwidth_gbps);
 
 }  // namespace zerolab::app

@@ -12,7 +12,7 @@ namespace zerolab::app {
 namespace {
 
 using Cells = std::vector<std::string>;
-using Columns = std::vector<std::pair<std::string, std::function<std::string(const Planned&)>>>;
+using Columns = std::vector<std::pair<std::string, std::function<std::string(const PlanRow&)>>>;
 
 /// One unit a table, so that its numbers can be compared at sight.
 struct Unit {
@@ -32,9 +32,9 @@ struct Unit {
   }
 };
 
-Unit unit_of(const Plan& plan, const std::function<int64_t(const Planned&)>& bytes) {
+Unit unit_of(const Plan& plan, const std::function<int64_t(const PlanRow&)>& bytes) {
   int64_t largest = 0;
-  for (const Planned& row : plan.rows) {
+  for (const PlanRow& row : plan.rows) {
     largest = std::max(largest, bytes(row));
   }
   return Unit(static_cast<double>(largest));
@@ -45,7 +45,7 @@ std::string table(const Plan& plan, const Columns& columns) {
   for (const auto& [title, cell] : columns) {
     cells.front().push_back(title);
   }
-  for (const Planned& row : plan.rows) {
+  for (const PlanRow& row : plan.rows) {
     Cells& line =
         cells.emplace_back(Cells{fmt::format("{}", row.prediction.ranks),
                                  std::string(zero::name_of_stage(row.prediction.plan.stage))});
@@ -57,9 +57,9 @@ std::string table(const Plan& plan, const Columns& columns) {
 }
 
 std::string states_table(const Plan& plan) {
-  const Unit unit = unit_of(plan, [](const Planned& row) { return row.prediction.model_states(); });
+  const Unit unit = unit_of(plan, [](const PlanRow& row) { return row.prediction.model_states(); });
   const auto held = [unit](Category category) {
-    return [unit, category](const Planned& row) {
+    return [unit, category](const PlanRow& row) {
       return unit(row.prediction.memory.current_of(category));
     };
   };
@@ -68,15 +68,15 @@ std::string states_table(const Plan& plan) {
                       {"gradients", held(Category::kGradients)},
                       {"master weights", held(Category::kMasterWeights)},
                       {"optimizer state", held(Category::kOptimizerState)},
-                      {"model states", [unit](const Planned& row) {
+                      {"model states", [unit](const PlanRow& row) {
                          return unit(row.prediction.model_states());
                        }}});
 }
 
 std::string peak_table(const Plan& plan) {
-  const Unit unit = unit_of(plan, [](const Planned& row) { return row.prediction.peak(); });
+  const Unit unit = unit_of(plan, [](const PlanRow& row) { return row.prediction.peak(); });
   const auto at_peak = [unit](std::vector<Category> categories) {
-    return [unit, categories](const Planned& row) {
+    return [unit, categories](const PlanRow& row) {
       int64_t bytes = 0;
       for (const Category category : categories) {
         bytes += row.prediction.memory.at_total_peak_of(category);
@@ -95,26 +95,26 @@ std::string peak_table(const Plan& plan) {
                 {"workspace", at_peak({Category::kWorkspace})},
                 {"other", at_peak({Category::kCommunication, Category::kControl})},
                 {"total",
-                 [unit](const Planned& row) { return unit(row.prediction.memory.total_peak); }},
-                {"start", [unit](const Planned& row) { return unit(row.prediction.start_peak); }}});
+                 [unit](const PlanRow& row) { return unit(row.prediction.memory.total_peak); }},
+                {"start", [unit](const PlanRow& row) { return unit(row.prediction.start_peak); }}});
 }
 
-std::string largest_text(const Largest& largest) {
+std::string largest_text(const LargestFit& largest) {
   return largest.value == 0 ? "none"
                             : fmt::format("{}{}", largest.more_fits ? ">= " : "", largest.value);
 }
 
-std::string fits_table(const Plan& plan, const Machine& machine) {
+std::string fits_table(const Plan& plan, const DeviceModel& device) {
   return fmt::format("\nWhat fits {} a rank: by train.micro_batch_size, or by model.n_layer\n",
-                     format_bytes(machine.memory)) +
+                     format_bytes(device.memory)) +
          table(plan,
                {{"the plan",
-                 [&](const Planned& row) {
-                   return row.prediction.peak() <= machine.memory ? "fits" : "does not fit";
+                 [&](const PlanRow& row) {
+                   return row.prediction.peak() <= device.memory ? "fits" : "does not fit";
                  }},
-                {"micro-batch", [](const Planned& row) { return largest_text(row.micro_batch); }},
-                {"n_layer", [](const Planned& row) { return largest_text(row.model); }},
-                {"parameters", [](const Planned& row) {
+                {"micro-batch", [](const PlanRow& row) { return largest_text(row.micro_batch); }},
+                {"n_layer", [](const PlanRow& row) { return largest_text(row.model); }},
+                {"parameters", [](const PlanRow& row) {
                    return row.model.value == 0
                               ? ""
                               : fmt::format("{:.2f} {}",
@@ -125,42 +125,42 @@ std::string fits_table(const Plan& plan, const Machine& machine) {
 }
 
 std::string step_table(const Plan& plan) {
-  const auto sent = [](const Planned& row) {
+  const auto sent = [](const PlanRow& row) {
     return row.prediction.bytes_sent(Purpose::kGradient) +
            row.prediction.bytes_sent(Purpose::kParameter);
   };
   const Unit unit = unit_of(plan, sent);
   const auto time = [](double StepTimes::*member) {
     return
-        [member](const Planned& row) { return fmt::format("{:.3f}", row.prediction.ms.*member); };
+        [member](const PlanRow& row) { return fmt::format("{:.3f}", row.prediction.ms.*member); };
   };
   return fmt::format("\nA step: {} a rank sends; predicted ms\n", unit.name) +
          table(plan, {{"gradients",
-                       [unit](const Planned& row) {
+                       [unit](const PlanRow& row) {
                          return unit(row.prediction.bytes_sent(Purpose::kGradient));
                        }},
                       {"parameters",
-                       [unit](const Planned& row) {
+                       [unit](const PlanRow& row) {
                          return unit(row.prediction.bytes_sent(Purpose::kParameter));
                        }},
-                      {"sent", [unit, sent](const Planned& row) { return unit(sent(row)); }},
+                      {"sent", [unit, sent](const PlanRow& row) { return unit(sent(row)); }},
                       {"forward", time(&StepTimes::forward)},
                       {"backward", time(&StepTimes::backward)},
                       {"exposed", time(&StepTimes::comm_exposed)},
                       {"optimizer", time(&StepTimes::optimizer)},
                       {"step", time(&StepTimes::step)},
-                      {"hidden", [](const Planned& row) {
+                      {"hidden", [](const PlanRow& row) {
                          return fmt::format("{:.3f}", row.prediction.ms.comm_hidden());
                        }}});
 }
 
-nlohmann::json largest_json(const Largest& largest) {
+nlohmann::json largest_json(const LargestFit& largest) {
   return {{"value", largest.value},
           {"num_params", largest.num_params},
           {"more_fits", largest.more_fits}};
 }
 
-nlohmann::json row_json(const Planned& row) {
+nlohmann::json row_json(const PlanRow& row) {
   const Prediction& prediction = row.prediction;
   return {{"ranks", prediction.ranks},
           {"stage", prediction.plan.stage},
@@ -183,7 +183,7 @@ nlohmann::json row_json(const Planned& row) {
 
 }  // namespace
 
-std::string plan_text(const Plan& plan, const Machine& machine) {
+std::string plan_text(const Plan& plan, const DeviceModel& device) {
   const RunConfig& config = plan.config;
   return fmt::format(
              "\n{} parameters: n_layer {}, n_embd {}, vocabulary {}; {}; micro-batch {} x {} "
@@ -192,20 +192,20 @@ std::string plan_text(const Plan& plan, const Machine& machine) {
              plan.rows.front().prediction.num_params, config.model.n_layer, config.model.n_embd,
              plan.vocab_size, config.train.precision, config.train.micro_batch_size,
              config.model.block_size, config.train.gradient_accumulation_steps) +
-         states_table(plan) + peak_table(plan) + fits_table(plan, machine) + step_table(plan);
+         states_table(plan) + peak_table(plan) + fits_table(plan, device) + step_table(plan);
 }
 
-nlohmann::json plan_json(const std::vector<Plan>& plans, const Machine& machine) {
+nlohmann::json plan_json(const std::vector<Plan>& plans, const DeviceModel& device) {
   nlohmann::json json = {{"machine",
-                          {{"flops_per_s", machine.speed.flops_per_s},
-                           {"memory_bytes_per_s", machine.speed.bytes_per_s},
-                           {"memory", machine.memory},
-                           {"bandwidth_gbps", machine.link.bandwidth_gbps},
-                           {"latency_us", machine.link.latency_us}}},
+                          {{"flops_per_s", device.speed.flops_per_s},
+                           {"memory_bytes_per_s", device.speed.bytes_per_s},
+                           {"memory", device.memory},
+                           {"bandwidth_gbps", device.link.bandwidth_gbps},
+                           {"latency_us", device.link.latency_us}}},
                          {"models", nlohmann::json::array()}};
   for (const Plan& plan : plans) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const Planned& row : plan.rows) {
+    for (const PlanRow& row : plan.rows) {
       rows.push_back(row_json(row));
     }
     json["models"].push_back({{"config", to_json(plan.config)},

@@ -1,17 +1,17 @@
 #pragma once
 
-#include <functional>
-
 #include "apps/train_gpt/config/config.h"
 #include "apps/train_gpt/metrics/records.h"
 #include "apps/train_gpt/planning/device_model.h"
 
 namespace zerolab::app {
 
-/// What one rank's step takes under one stage at one number of ranks, by a dry run of the real
-/// model and engine. All ranks hold and send the same bytes, with one exception: an all-reduce of a
-/// bucket that N does not divide (contiguous layout) cuts it into chunks, one element longer on
-/// some ranks, of which it sends N - 1. The bytes are those that rank 0 sends.
+/// What a step takes of rank 0 under one stage at one number of ranks, by a dry run of the real
+/// model and engine.
+///
+/// All ranks hold and send the same bytes, with one exception. An all-reduce cuts a bucket into N
+/// chunks, of which a rank sends N - 1. Where N does not divide the bucket (contiguous layout), the
+/// chunks of some ranks are one element longer.
 struct Prediction {
   zero::StagePlan plan;
   int64_t bucket_size = 0;  ///< elements
@@ -32,27 +32,16 @@ struct Prediction {
   int64_t bytes_sent(Purpose purpose) const;
 };
 
-/// Of a resolved configuration whose `launch.ranks` may be any number; `launch.memory_limit` does
-/// not count. `imitated` tells the kernels' workspaces.
+/// Predicts a step of a resolved configuration, whose `launch.ranks` may be any number and whose
+/// `launch.memory_limit` does not count. The kernels have the workspaces of `imitated`'s. Throws
+/// `ConfigError` where a tensor's bytes would overflow.
 Prediction predict(const RunConfig& config, int64_t vocab_size, const Backend& imitated,
-                   const Machine& machine);
+                   const DeviceModel& device);
 
-/// The largest scale of a model or batch whose peak is within a rank's memory.
-struct Largest {
-  int64_t value = 0;       ///< 0: not even 1 fits
-  int64_t num_params = 0;  ///< of that model
-  bool more_fits = false;  ///< it was not looked for beyond
-};
-Largest largest_micro_batch(const RunConfig& config, int64_t vocab_size, const Backend& imitated,
-                            const Machine& machine);
-/// By model.n_layer, all else the same.
-Largest largest_model(const RunConfig& config, int64_t vocab_size, const Backend& imitated,
-                      const Machine& machine);
-
-/// The largest x within [1, limit] for which `bytes` is at most `memory`; 0: none. `bytes` grows
-/// with x; the closer to a line, the fewer calls.
-int64_t largest_that_fits(const std::function<int64_t(int64_t x)>& bytes, int64_t memory,
-                          int64_t limit);
+/// Elements of the largest tensor of a step: the MLP's activations, or the logits.
+double largest_tensor_numel(const RunConfig& config, int64_t vocab_size);
+/// Of one tensor: with as many, bytes would overflow.
+inline constexpr double kMostTensorElements = 0x1p55;
 
 /// `config` with another number of ranks, and its micro-batch and accumulation: the global batch
 /// grows with the ranks.

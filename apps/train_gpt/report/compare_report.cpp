@@ -11,6 +11,7 @@
 #include "apps/train_gpt/metrics/metrics_records.h"
 #include "apps/train_gpt/report/compare_variants.h"
 #include "apps/train_gpt/setup/modelled_link.h"
+#include "apps/train_gpt/text/text_table.h"
 
 namespace zerolab::app {
 namespace {
@@ -47,26 +48,33 @@ std::string ratio_text(double value, double first) {
   return first > 0.0 ? fmt::format("{:.3f}x", value / first) : "-";
 }
 
-class Table {
+/// A column a run.
+class ComparisonTable {
  public:
-  explicit Table(const std::vector<Compared>& runs) : runs_(runs) {}
+  explicit ComparisonTable(const std::vector<Compared>& runs) : runs_(runs) {}
 
-  void title(const std::string& text) { text_ += fmt::format("\n{}\n", text); }
-  void row(const std::string& label, const std::function<std::string(const Compared&)>& cell) {
-    text_ += fmt::format("  {:<40}", label);
-    for (const Compared& run : runs_) {
-      text_ += fmt::format("{:>18}", cell(run));
-    }
-    text_ += "\n";
+  void title(const std::string& text) {
+    rows_.push_back({""});
+    rows_.push_back({text});
   }
-  const std::string& text() const { return text_; }
+  void row(const std::string& label, const std::function<std::string(const Compared&)>& cell) {
+    TableRow& cells = rows_.emplace_back(TableRow{label});
+    for (const Compared& run : runs_) {
+      cells.push_back(cell(run));
+    }
+  }
+  std::string text() const {
+    std::vector<TableColumn> columns = {{.align = Align::kLeft, .least_width = 40}};
+    columns.resize(1 + runs_.size(), {.least_width = 16});
+    return text_table(rows_, columns);
+  }
 
  private:
   const std::vector<Compared>& runs_;
-  std::string text_;
+  std::vector<TableRow> rows_;
 };
 
-void memory_rows(Table& table, const std::vector<Compared>& runs) {
+void memory_rows(ComparisonTable& table, const std::vector<Compared>& runs) {
   table.title(
       "Memory of rank 0 at its peak, bytes (tracked; the formula or the dry run; what is left)");
   for (int i = 0; i < kNumCategories; ++i) {
@@ -117,7 +125,7 @@ void memory_rows(Table& table, const std::vector<Compared>& runs) {
   });
 }
 
-void bytes_rows(Table& table, const std::vector<Compared>& runs) {
+void bytes_rows(ComparisonTable& table, const std::vector<Compared>& runs) {
   table.title("Bytes sent a step and rank (counted where they are copied; mean of the ranks)");
   table.row("gradients", [](const Compared& run) {
     return fmt::format("{:.0f}", gradients_of(run).bytes_sent);
@@ -140,7 +148,8 @@ void bytes_rows(Table& table, const std::vector<Compared>& runs) {
   });
 }
 
-void communication_time_rows(Table& table, const std::vector<Compared>& runs, bool modelled) {
+void communication_time_rows(ComparisonTable& table, const std::vector<Compared>& runs,
+                             bool modelled) {
   table.title(fmt::format("Time of communication a step, ms ({}without waits; mean of the ranks)",
                           modelled ? "modelled; " : ""));
   table.row("gradients", [](const Compared& run) {
@@ -155,7 +164,7 @@ void communication_time_rows(Table& table, const std::vector<Compared>& runs, bo
   });
 }
 
-void time_rows(Table& table, bool modelled) {
+void time_rows(ComparisonTable& table, bool modelled) {
   table.title(fmt::format("Time a step, ms (rank 0, mean; tokens/s: median{})",
                           modelled ? "; communication modelled" : ""));
   const auto time = [&table](const char* label, double StepTimes::*member) {
@@ -175,7 +184,7 @@ void time_rows(Table& table, bool modelled) {
             [](const Compared& run) { return fmt::format("{:.0f}", run.summary.tokens_per_s); });
 }
 
-void loss_rows(Table& table, const std::vector<Compared>& runs) {
+void loss_rows(ComparisonTable& table, const std::vector<Compared>& runs) {
   table.title("Result");
   table.row("final loss",
             [](const Compared& run) { return fmt::format("{:.6f}", run.summary.losses.back()); });
@@ -202,7 +211,7 @@ double loss_difference(double a, double b) {
 
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs) {
   const bool modelled = !modelled_link_json(config.comm).is_null();
-  Table table(runs);
+  ComparisonTable table(runs);
   table.row("", [](const Compared& run) {
     return std::string(zero::name_of_stage(run.summary.info.plan.stage));
   });

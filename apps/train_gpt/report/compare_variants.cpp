@@ -7,26 +7,26 @@
 
 namespace zerolab::app {
 
-std::vector<Variant> stage_variants(const std::vector<int>& stages) {
-  std::vector<Variant> variants;
+std::vector<ComparedVariant> stage_variants(const std::vector<int>& stages) {
+  std::vector<ComparedVariant> variants;
   for (const int stage : stages) {
     variants.push_back({fmt::format("stage-{}", stage), {fmt::format("zero.stage={}", stage)}});
   }
   return variants;
 }
 
-std::vector<Variant> precision_variants(const std::vector<std::string>& precisions) {
-  std::vector<Variant> variants;
+std::vector<ComparedVariant> precision_variants(const std::vector<std::string>& precisions) {
+  std::vector<ComparedVariant> variants;
   for (const std::string& precision : precisions) {
     variants.push_back({precision, {"train.precision=" + precision}});
   }
   return variants;
 }
 
-std::vector<Variant> reduction_variants() {
+std::vector<ComparedVariant> reduction_variants() {
   const auto variant = [](std::string folder, int stage, bool reduce_scatter,
                           std::string_view layout) {
-    return Variant{
+    return ComparedVariant{
         std::move(folder),
         {fmt::format("zero.stage={}", stage), fmt::format("zero.reduce_scatter={}", reduce_scatter),
          fmt::format("zero.layout={}", layout)}};
@@ -41,10 +41,10 @@ std::vector<Variant> reduction_variants() {
 
 std::vector<RunConfig> configs_of(const std::filesystem::path& file,
                                   const std::vector<std::string>& overrides,
-                                  const std::vector<Variant>& variants) {
+                                  const std::vector<ComparedVariant>& variants) {
   std::vector<RunConfig> configs;
   std::set<std::string> folders;
-  for (const Variant& variant : variants) {
+  for (const ComparedVariant& variant : variants) {
     if (!folders.insert(variant.folder).second) {
       throw ConfigError("compare",
                         fmt::format("{} is named twice; expected each once: both runs would write "

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "apps/train_gpt/config/config_table.h"
-#include "framework/core/error.h"
+#include "apps/train_gpt/config/refuse.h"
 #include "framework/core/hash.h"
 
 namespace zerolab::app {
@@ -55,9 +55,8 @@ void require_engine_can(const RunConfig& config, const std::string& place_of_sta
   try {
     zero::StagePlan(engine_options(config), parameter_dtype(config));
   } catch (const ConfigError& error) {
-    const std::string place =
-        place_of_stage.empty() ? place_of(config, error.what()) : place_of_stage;
-    throw ConfigError("config", fmt::format("{}: {}", place, error.what()));
+    refuse(place_of_stage.empty() ? place_of(config, error.what()) : place_of_stage, "{}",
+           error.what());
   }
 }
 

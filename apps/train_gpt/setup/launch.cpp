@@ -7,10 +7,10 @@
 #include <optional>
 #include <thread>
 
+#include "apps/train_gpt/config/refuse.h"
 #include "apps/train_gpt/setup/engine_options.h"
 #include "framework/comm/local.h"
 #include "framework/comm/nccl.h"
-#include "framework/core/error.h"
 #include "framework/cuda/backend.h"
 #include "framework/onednn/backend.h"
 #include "framework/plain/backend.h"
@@ -39,21 +39,22 @@ int64_t memory_of_a_rank(int64_t ranks, const std::vector<cuda::Device>& devices
 
 /// Refuses what only GPUs can do, and what cuDNN cannot.
 void check_device_options(const RunConfig& config) {
-  const auto refuse = [&](const std::string& key, std::string_view got, std::string_view expected) {
-    throw ConfigError("config", fmt::format("{}: {}; got \"{}\", expected {}", config.place_of(key),
-                                            key, got, expected));
+  const auto refuse_value = [&](const std::string& key, std::string_view got,
+                                std::string_view expected) {
+    refuse(config, key, "{}; got \"{}\", expected {}", key, got, expected);
   };
   const bool cudnn = config.launch.attention == "cudnn";
   if (config.launch.device == "cpu" && config.train.precision == "tf32") {
-    refuse("train.precision", "tf32", "\"fp32\" on launch.device \"cpu\"");
+    refuse_value("train.precision", "tf32", "\"fp32\" on launch.device \"cpu\"");
   }
   if (config.launch.device == "cpu" && cudnn) {
-    refuse("launch.attention", "cudnn", "\"flash\" on launch.device \"cpu\"");
+    refuse_value("launch.attention", "cudnn", "\"flash\" on launch.device \"cpu\"");
   }
   if (parameter_dtype(config) == DType::kFloat32 && cudnn) {
-    refuse("launch.attention", "cudnn",
-           fmt::format("\"flash\" with train.precision \"{}\": cuDNN's attention has bf16 and fp16",
-                       config.train.precision));
+    refuse_value(
+        "launch.attention", "cudnn",
+        fmt::format("\"flash\" with train.precision \"{}\": cuDNN's attention has bf16 and fp16",
+                    config.train.precision));
   }
 }
 
@@ -74,8 +75,8 @@ void resolve_launch(RunConfig& config) {
   LaunchSection& launch = config.launch;
   const cuda::Devices devices = launch.device == "cpu" ? cuda::Devices() : cuda::find_devices();
   if (launch.device == "cuda" && !devices.is_available()) {
-    throw ConfigError("config", fmt::format("{}: launch.device; got \"cuda\", but {}; use \"cpu\"",
-                                            config.place_of("launch.device"), devices.missing));
+    refuse(config, "launch.device", "launch.device; got \"cuda\", but {}; use \"cpu\"",
+           devices.missing);
   }
   launch.device = devices.found.empty() ? "cpu" : "cuda";
   check_device_options(config);

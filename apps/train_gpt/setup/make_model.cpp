@@ -1,7 +1,7 @@
 #include "apps/train_gpt/setup/make_model.h"
 
+#include "apps/train_gpt/config/refuse.h"
 #include "apps/train_gpt/setup/engine_options.h"
-#include "framework/core/error.h"
 #include "models/weights.h"
 
 namespace zerolab::app {
@@ -11,8 +11,7 @@ void read_initial_weights(const RunConfig& config, const Gpt& model) {
   try {
     load_weights(config.model.init_from, model.parameters(), model.config().n_head);
   } catch (const Error& error) {
-    throw ConfigError("config", fmt::format("{}: model.init_from does not fit the model: {}",
-                                            config.place_of("model.init_from"), error.what()));
+    refuse(config, "model.init_from", "model.init_from does not fit the model: {}", error.what());
   }
 }
 

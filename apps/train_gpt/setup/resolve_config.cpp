@@ -1,29 +1,20 @@
 #include "apps/train_gpt/setup/resolve_config.h"
 
 #include <fmt/format.h>
-#include <glob.h>
 
 #include <algorithm>
-#include <utility>
 
-#include "apps/train_gpt/config/listen_address.h"
+#include "apps/train_gpt/config/config_check.h"
+#include "apps/train_gpt/config/refuse.h"
 #include "apps/train_gpt/setup/engine_options.h"
+#include "apps/train_gpt/setup/input_files.h"
 #include "apps/train_gpt/setup/launch.h"
-#include "framework/core/error.h"
 #include "optim/loss_scaler.h"
 
 namespace zerolab::app {
 namespace {
 
 constexpr int64_t kDefaultMicroBatchSize = 8;
-
-/// Refuses with the place where `key` was set, or the file if it has its default.
-template <typename... Args>
-[[noreturn]] void refuse(const RunConfig& config, const std::string& key,
-                         fmt::format_string<Args...> format, Args&&... args) {
-  throw ConfigError("config", fmt::format("{}: {}", config.place_of(key),
-                                          fmt::format(format, std::forward<Args>(args)...)));
-}
 
 /// `train_batch_size / divisor`, or a refusal that shows the numbers.
 int64_t divide_batch(const RunConfig& config, int64_t divisor, const std::string& divisor_text) {
@@ -89,116 +80,6 @@ void resolve_loss_scale(RunConfig& config) {
   }
 }
 
-/// The files that `pattern`, a path or a glob, names; sorted. A name of its own may be a folder.
-std::vector<std::string> matches(const std::filesystem::path& pattern) {
-  if (std::filesystem::exists(pattern)) {
-    return {pattern.string()};
-  }
-  std::vector<std::string> files;
-  glob_t found = {};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  }
-  globfree(&found);
-  std::erase_if(files, [](const std::string& file) { return std::filesystem::is_directory(file); });
-  return files;
-}
-
-/// Absolute names, so that the dumped configuration runs from any folder.
-std::vector<std::string> find_input(const RunConfig& config, const std::string& key,
-                                    const std::filesystem::path& folder,
-                                    const std::string& pattern) {
-  const std::filesystem::path working = std::filesystem::current_path();
-  for (const std::filesystem::path& base : {working / folder, working}) {
-    std::vector<std::string> files = matches((base / pattern).lexically_normal());
-    if (!files.empty()) {
-      return files;
-    }
-  }
-  refuse(config, key, "{} names no file; got \"{}\", expected a file in \"{}\" or \"{}\"", key,
-         pattern, (working / folder).lexically_normal().string(), working.string());
-}
-
-void resolve_inputs(RunConfig& config, const std::filesystem::path& folder, ConfigUse use) {
-  if (config.data.path.empty() && use != ConfigUse::kInference) {
-    refuse(config, "data.path",
-           "data.path is not set; expected text files or .bin shards; try --set data.path=FILE");
-  }
-  std::vector<std::string> files;
-  for (const std::string& pattern : config.data.path) {
-    const std::vector<std::string> found = find_input(config, "data.path", folder, pattern);
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  config.data.path = files;
-  if (!config.data.vocab.empty()) {
-    config.data.vocab = find_input(config, "data.vocab", folder, config.data.vocab).front();
-  }
-  std::string& init_from = config.model.init_from;
-  if (!init_from.empty()) {
-    init_from = find_input(config, "model.init_from", folder, init_from).front();
-  }
-}
-
-void check(const RunConfig& config) {
-  const std::string& name = config.run.name;
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
-    refuse(config, "run.name", "run.name; got \"{}\", expected the name of one folder", name);
-  }
-  if (config.run.eval_every > 0 && config.data.val_fraction == 0) {
-    refuse(config, "run.eval_every",
-           "run.eval_every needs a validation split; got data.val_fraction 0, expected > 0");
-  }
-  if ((config.data.tokenizer == "gpt2") != !config.data.vocab.empty()) {
-    refuse(config, config.data.vocab.empty() ? "data.tokenizer" : "data.vocab",
-           "data.tokenizer \"gpt2\" and data.vocab need each other; got tokenizer \"{}\" and vocab "
-           "\"{}\", expected the folder with GPT-2's encoder.json and vocab.bpe, or neither",
-           config.data.tokenizer, config.data.vocab);
-  }
-  if (config.model.n_embd % config.model.n_head != 0) {
-    refuse(config, "model.n_embd",
-           "model.n_embd does not divide into heads; got {}, expected a multiple of n_head {}",
-           config.model.n_embd, config.model.n_head);
-  }
-  if (config.optimizer.name != "sgd" && config.optimizer.momentum != 0) {
-    refuse(config, "optimizer.momentum",
-           "optimizer.momentum is sgd's; got {0} with {1}, expected 0; {1} has betas",
-           config.optimizer.momentum, config.optimizer.name);
-  }
-  if (config.schedule.warmup_steps > config.run.steps) {
-    refuse(config, "schedule.warmup_steps",
-           "schedule.warmup_steps; got {}, expected at most run.steps {}",
-           config.schedule.warmup_steps, config.run.steps);
-  }
-  if (config.log.trace && config.log.trace_first_step > config.run.steps) {
-    refuse(config, "log.trace_first_step",
-           "log.trace_first_step; got {}, expected at most run.steps {}",
-           config.log.trace_first_step, config.run.steps);
-  }
-  if (!config.log.dashboard.empty()) {
-    if (!parse_listen_address(config.log.dashboard).has_value()) {
-      refuse(config, "log.dashboard",
-             "log.dashboard; got \"{}\", expected a port or HOST:PORT, such as \"8080\" or "
-             "\"127.0.0.1:8080\"",
-             config.log.dashboard);
-    }
-    if (!config.log.metrics) {
-      refuse(config, "log.dashboard",
-             "log.dashboard shows what is logged; got log.metrics false, expected true");
-    }
-  }
-  for (size_t i = 0; i < config.zero.schedule.size(); ++i) {
-    if (config.zero.schedule[i].step > config.run.steps) {
-      refuse(config, fmt::format("zero.schedule[{}]", i),
-             "zero.schedule.step; got {}, expected at most run.steps {}",
-             config.zero.schedule[i].step, config.run.steps);
-    }
-  }
-  if (config.schedule.name != "constant" && config.schedule.min_lr > config.optimizer.lr) {
-    refuse(config, "schedule.min_lr", "schedule.min_lr; got {}, expected at most optimizer.lr {}",
-           config.schedule.min_lr, config.optimizer.lr);
-  }
-}
-
 RunConfig inference_part(const RunConfig& config) {
   RunConfig part;
   part.model = config.model;
@@ -221,7 +102,7 @@ void resolve(RunConfig& config, const std::filesystem::path& file, ConfigUse use
   if (use == ConfigUse::kInference) {
     config = inference_part(config);
   }
-  check(config);
+  check_sections(config);
   resolve_batch_sizes(config);
   resolve_loss_scale(config);
   require_engine_can(config);
@@ -237,7 +118,11 @@ void resolve(RunConfig& config, const std::filesystem::path& file, ConfigUse use
              "tells it");
     }
   }
-  resolve_inputs(config, file.parent_path(), use);
+  if (config.data.path.empty() && use != ConfigUse::kInference) {
+    refuse(config, "data.path",
+           "data.path is not set; expected text files or .bin shards; try --set data.path=FILE");
+  }
+  find_inputs(config, file.parent_path());
 }
 
 RunConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,

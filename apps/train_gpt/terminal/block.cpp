@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/train_gpt/terminal/terminal.h"
+#include "apps/train_gpt/text/display_width.h"
 
 namespace zerolab::app {
 namespace {

@@ -5,8 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 namespace zerolab::app {
 namespace {
@@ -41,19 +41,6 @@ void Terminal::measure(std::FILE* out) {
     columns = size.ws_col;
     rows = size.ws_row > 0 ? size.ws_row : rows;
   }
-}
-
-int display_width(std::string_view text) {
-  int width = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte == '\x1b') {
-      i = std::min(text.find('m', i), text.size());
-    } else if ((byte & 0xC0) != 0x80) {  // not a UTF-8 character's second byte or later
-      width += byte >= 0xE3 ? 2 : 1;     // from U+3000 on
-    }
-  }
-  return width;
 }
 
 }  // namespace zerolab::app

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdio>
-#include <string_view>
 
 namespace zerolab::app {
 
@@ -19,9 +18,5 @@ struct Terminal {
   /// Asks for the size again, which the user may have changed; none: it stays as it is.
   void measure(std::FILE* out);
 };
-
-/// Columns that `text` takes on a terminal: a character is one, but for colour codes (none) and
-/// those of East Asia and emoji (two).
-int display_width(std::string_view text);
 
 }  // namespace zerolab::app

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "apps/train_gpt/text/display_width.h"
 #include "apps/train_gpt/text/format.h"
 
 namespace zerolab::app {

@@ -16,8 +16,7 @@ RankCheckpoints::RankCheckpoints(const RunConfig& config, const TrainingData& da
   }
 }
 
-bool RankCheckpoints::add_step(int64_t step, const zero::StepResult& result, bool last) {
-  tokens_ += result.tokens;
+bool RankCheckpoints::is_due(int64_t step, const zero::StepResult& result, bool last) const {
   const bool at_end = last && (!result.stop || config_.checkpoint.on_signal);
   return writer_.has_value() && (at_end || step % config_.checkpoint.every == 0);
 }

@@ -7,19 +7,21 @@
 
 namespace zerolab::app {
 
-/// One rank's checkpoints: where its run goes on from, and what it saves on its way.
+/// One rank's checkpoints: the one that it resumes from, and those that it saves.
 class RankCheckpoints {
  public:
   /// Brings the trainer to where `storage.resume` was saved. All outlive it.
   RankCheckpoints(const RunConfig& config, const TrainingData& data, RankContext& context,
                   RankTrainer& trainer, const RunStorage& storage);
 
-  /// 0 at a start.
+  /// Of the checkpoint that it resumed from; 0: none.
   int64_t steps_done() const { return steps_done_; }
-  /// Counts a step, and returns whether to save after it, the same on all ranks. `last`: no step
-  /// follows.
-  bool add_step(int64_t step, const zero::StepResult& result, bool last);
-  /// The step's records are logged before it, so that a resumed run's log has them.
+  /// Counts a step's tokens.
+  void count(const zero::StepResult& result) { tokens_ += result.tokens; }
+  /// Whether a checkpoint follows `step`, the same on all ranks. `last`: no step follows.
+  bool is_due(int64_t step, const zero::StepResult& result, bool last) const;
+  /// Takes the step's state; a file is written in the background. The step is logged before it, so
+  /// that a resumed run's log has it.
   void save(int64_t step) { writer_->save(manifest(step)); }
   /// Returns when this rank's file is written.
   void wait();

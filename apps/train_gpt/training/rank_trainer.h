@@ -48,6 +48,7 @@ class RankTrainer {
   Evaluation evaluate(int64_t max_batches);
 
   zero::Engine& engine() { return *engine_; }
+  const zero::Engine& engine() const { return *engine_; }
   /// Null where the configuration asks for no checkpoints.
   checkpoint::Snapshot* snapshot() { return snapshot_.get(); }
   const Gpt& model() const { return *model_; }

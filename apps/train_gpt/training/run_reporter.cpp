@@ -13,51 +13,52 @@ constexpr double StepTimes::*kTimes[] = {&StepTimes::forward,       &StepTimes::
 
 }  // namespace
 
-Reporter::Reporter(RunObserver& observer, const Board& board, int ranks)
-    : observer_(observer), board_(board) {
+RunReporter::RunReporter(RunObserver& observer, const StepMailbox& mailbox, const Trace& trace,
+                         int ranks)
+    : observer_(observer), mailbox_(mailbox), trace_(trace) {
   summary_.memory.resize(ranks);
   summary_.communication.resize(ranks);
 }
 
-void Reporter::start(RunInfo info) {
+void RunReporter::start(RunInfo info) {
   summary_.info = std::move(info);
   observer_.on_start(summary_.info);
 }
 
-void Reporter::hold(const StepRecord& record) {
-  report_held();
-  held_ = record;
+void RunReporter::defer(StepRecord record) {
+  report_deferred();
+  deferred_ = std::move(record);
 }
 
-void Reporter::report_held() {
-  if (!held_.has_value()) {
+void RunReporter::report_deferred() {
+  if (!deferred_.has_value()) {
     return;
   }
-  StepRecord record = std::move(*held_);
-  held_.reset();
-  for (const Board::Entry& entry : board_.read(record.step)) {
-    const bool laid = entry.step == record.step;
-    record.memory.push_back(laid ? entry.memory : MemoryLedger::Snapshot());
-    record.communication.push_back(laid ? entry.communication : CommunicationEntries());
+  StepRecord record = std::move(*deferred_);
+  deferred_.reset();
+  for (StepMailbox::Message& message : mailbox_.read(record.step)) {
+    record.memory.push_back(message.memory);
+    record.communication.push_back(std::move(message.communication));
   }
-  step(record);
-  if (record.step == board_.trace().last_step() + 1) {
+  report(record);
+  // Every rank's spans are complete with the first step after the traced ones.
+  if (record.step == trace_.last_step() + 1) {
     report_trace();
   }
 }
 
-void Reporter::report_trace() {
-  if (board_.trace().wanted() && !std::exchange(trace_told_, true)) {
-    observer_.on_trace(board_.trace());
+void RunReporter::report_trace() {
+  if (trace_.wanted() && !std::exchange(trace_reported_, true)) {
+    observer_.on_trace(trace_);
   }
 }
 
-void Reporter::evaluation(const EvaluationRecord& record) {
+void RunReporter::report(const EvaluationRecord& record) {
   summary_.evaluation = record.evaluation;
   observer_.on_evaluation(record);
 }
 
-void Reporter::saved(checkpoint::Writer* writer) {
+void RunReporter::report_saved(checkpoint::Writer* writer) {
   if (writer == nullptr) {
     return;
   }
@@ -67,23 +68,14 @@ void Reporter::saved(checkpoint::Writer* writer) {
   }
 }
 
-void Reporter::add_rest(int64_t step) {
-  std::vector<CommunicationEntries> entries;
-  for (const Board::Entry& entry : board_.read(step)) {
-    entries.push_back(entry.communication);
-  }
-  add(entries);
-}
-
-void Reporter::add(const std::vector<CommunicationEntries>& entries) {
-  for (size_t rank = 0; rank < entries.size(); ++rank) {
-    for (const auto& [key, entry] : entries[rank]) {
-      summary_.communication[rank][key] += entry;
-    }
+void RunReporter::add_late_communication(int64_t step) {
+  const std::vector<StepMailbox::Message> messages = mailbox_.read(step);
+  for (size_t rank = 0; rank < messages.size(); ++rank) {
+    add_entries(summary_.communication[rank], messages[rank].communication);
   }
 }
 
-RunSummary Reporter::finish(int64_t planned_steps) {
+RunSummary RunReporter::finish(int64_t planned_steps) {
   summary_.stopped = summary_.last_step < planned_steps;
   if (!rates_.empty()) {
     for (double StepTimes::*const time : kTimes) {
@@ -95,7 +87,7 @@ RunSummary Reporter::finish(int64_t planned_steps) {
   return std::move(summary_);
 }
 
-void Reporter::step(const StepRecord& record) {
+void RunReporter::report(const StepRecord& record) {
   observer_.on_step(record);
   ++summary_.steps;
   summary_.last_step = record.step;
@@ -106,8 +98,8 @@ void Reporter::step(const StepRecord& record) {
     if (record.memory[rank].total_peak >= summary_.memory[rank].total_peak) {
       summary_.memory[rank] = record.memory[rank];
     }
+    add_entries(summary_.communication[rank], record.communication[rank]);
   }
-  add(record.communication);
   if (summary_.steps > 1) {
     rates_.push_back(record.tokens_per_s());
     for (double StepTimes::*const time : kTimes) {

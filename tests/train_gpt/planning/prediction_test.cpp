@@ -10,37 +10,15 @@
 #include "apps/train_gpt/training/rank_trainer.h"
 #include "apps/train_gpt/training/training_run.h"
 #include "framework/tensor/backend.h"
-#include "tests/data/test_files.h"
-#include "tests/train_gpt/config/configs.h"
+#include "tests/train_gpt/planning/small_model.h"
 
 namespace zerolab::app {
 namespace {
 
-std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-/// A small model and a text for it.
-class SmallModel {
- public:
-  SmallModel() { folder_.write("text.txt", std::string(4000, 'a') + "bcdefg"); }
-  RunConfig config(const std::vector<std::string>& settings) const {
-    return resolved(
-        joined({"data.path=" + folder_.path("text.txt"), "launch.backend=plain", "model.n_layer=2",
-                "model.n_head=2", "model.n_embd=12", "model.block_size=8", "model.vocab_size=256",
-                "train.micro_batch_size=2", "run.steps=3"},
-               settings));
-  }
-
- private:
-  data::TempDir folder_;
-};
-
-Prediction predict(const RunConfig& config, const Machine& machine = {}) {
+Prediction predict(const RunConfig& config, const DeviceModel& device = {}) {
   const std::unique_ptr<Backend> backend = make_backend(config);
   return predict(with_ranks(config, config.launch.ranks), config.model.vocab_size, *backend,
-                 machine);
+                 device);
 }
 
 /// The shortest step is the least disturbed.
@@ -114,7 +92,7 @@ TEST(Prediction, OfAHundredThousandRanksKeepsTheFormulas) {
       const RunConfig config = model.config(
           {"zero.layout=" + layout, fmt::format("zero.stage={}", stage), "train.precision=bf16"});
       const std::unique_ptr<Backend> backend = make_backend(config);
-      const Prediction planned = predict(with_ranks(config, kRanks), 256, *backend, Machine());
+      const Prediction planned = predict(with_ranks(config, kRanks), 256, *backend, DeviceModel());
       const int64_t flat = planned.num_params + planned.padding;
       ASSERT_EQ(flat % (kRanks * 128), 0);
       const int64_t share = flat / kRanks;
@@ -218,61 +196,6 @@ TEST(Prediction, OfStepTimesHoldsOnASlowLink) {
                 0.15 * planned[stage] / planned[0])
         << stage;
   }
-}
-
-TEST(LargestThatFits, IsTheLastThatFitsOnEveryCurve) {
-  const std::vector<std::function<int64_t(int64_t)>> curves = {
-      [](int64_t x) { return 1000 + 17 * x; }, [](int64_t x) { return x * x; },
-      [](int64_t x) { return (x + 9) / 10 * 10; },
-      [](int64_t x) { return x < 500 ? x : 1'000'000 + x; },
-      [](int64_t x) { return std::min<int64_t>(x, 300); }};
-  for (size_t curve = 0; curve < curves.size(); ++curve) {
-    for (const int64_t limit : {1, 2, 1000}) {
-      for (const int64_t memory : {0, 1, 250, 1016, 1017, 1034, 5000, 1'000'000, 10'000'000}) {
-        int64_t expected = 0;
-        while (expected < limit && curves[curve](expected + 1) <= memory) {
-          ++expected;
-        }
-        EXPECT_EQ(largest_that_fits(curves[curve], memory, limit), expected)
-            << "curve " << curve << ", " << memory << " within " << limit;
-      }
-    }
-  }
-}
-
-TEST(LargestThatFits, NeedsFewProbesOnALine) {
-  int calls = 0;
-  const auto line = [&calls](int64_t x) {
-    ++calls;
-    return 12'345 + 678 * x;
-  };
-  EXPECT_EQ(largest_that_fits(line, 12'345 + 678 * 543'210 + 677, 1'000'000), 543'210);
-  EXPECT_LE(calls, 5);
-}
-
-/// One sample or one layer more than the largest does not fit.
-TEST(Largest, BatchAndModelAreTheLargest) {
-  const SmallModel model;
-  Machine machine;
-  machine.memory = 3'000'000;
-  const RunConfig config = with_ranks(model.config({"zero.stage=2"}), 5);
-  const std::unique_ptr<Backend> backend = make_backend(config);
-  const auto peak = [&](int64_t samples, int64_t layers) {
-    RunConfig scaled = config;
-    scaled.train.micro_batch_size = samples;
-    scaled.model.n_layer = layers;
-    return predict(scaled, 256, *backend, machine).peak();
-  };
-  const Largest batch = largest_micro_batch(config, 256, *backend, machine);
-  EXPECT_LE(peak(batch.value, 2), machine.memory);
-  EXPECT_GT(peak(batch.value + 1, 2), machine.memory);
-  const Largest largest = largest_model(config, 256, *backend, machine);
-  EXPECT_LE(peak(2, largest.value), machine.memory);
-  EXPECT_GT(peak(2, largest.value + 1), machine.memory);
-  EXPECT_GT(largest.num_params, 100'000);
-  EXPECT_FALSE(largest.more_fits);
-  machine.memory = 1000;
-  EXPECT_EQ(largest_micro_batch(config, 256, *backend, machine).value, 0);
 }
 
 }  // namespace

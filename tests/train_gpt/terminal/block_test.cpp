@@ -47,5 +47,12 @@ TEST(TerminalBlock, FindsItsPlaceWhenTheTerminalHasWrappedIt) {
             "\x1b[5A\r\x1b[J\x1b[?25l\x1b[?7labc\x1b[K\n\x1b[J\x1b[?7h\x1b[?25h");
 }
 
+TEST(TerminalBlock, CountsTheColumnsOfWideAndCombiningCharacters) {
+  TerminalBlock block;
+  block.draw("", {"損失損失", "e\u0301e\u0301", "🚀🚀🚀"}, 10);
+  // Of four columns the lines take 2, 1 and 2 rows.
+  EXPECT_TRUE(block.draw("", {"abc"}, 4).starts_with("\x1b[5A\r"));
+}
+
 }  // namespace
 }  // namespace zerolab::app

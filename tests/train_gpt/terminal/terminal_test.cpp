@@ -48,14 +48,5 @@ TEST(Terminal, FollowsTheEnvironmentAndTheSize) {
   std::fclose(file);
 }
 
-TEST(Terminal, WidthIsOfWhatIsSeen) {
-  EXPECT_EQ(display_width(""), 0);
-  EXPECT_EQ(display_width("step 1"), 6);
-  EXPECT_EQ(display_width("\x1b[32m==\x1b[0m>"), 3);
-  EXPECT_EQ(display_width("▁█…"), 3);
-  EXPECT_EQ(display_width("größe"), 5);
-  EXPECT_EQ(display_width("損失"), 4);
-}
-
 }  // namespace
 }  // namespace zerolab::app

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/train_gpt/text/display_width.h"
+
 namespace zerolab::app {
 namespace {
 
@@ -28,7 +30,7 @@ MemoryLedger::Snapshot memory() {
   return memory;
 }
 
-RunConfig config(int64_t memory_limit) {
+RunConfig limited_config(int64_t memory_limit) {
   RunConfig config;
   config.run.name = "demo";
   config.run.steps = 100;
@@ -59,7 +61,7 @@ History losses() {
 }
 
 Lines view(const Terminal& terminal, int ranks = 2, int64_t memory_limit = 16 << 30) {
-  return view_lines(config(memory_limit), step(ranks), losses(), terminal);
+  return view_lines(limited_config(memory_limit), step(ranks), losses(), terminal);
 }
 
 TEST(TerminalView, ShowsARunInAFewLines) {
@@ -114,7 +116,7 @@ TEST(TerminalView, NamesTheFirstOfManyRanks) {
 
 TEST(TerminalView, IsOneLineWhereThereIsNoRoom) {
   const std::string line = "step  50/100  loss 2.3457  12.5k tok/s  30.0 MiB/rank  1:15 left";
-  EXPECT_EQ(step_line(config(0), step(2)), line);
+  EXPECT_EQ(step_line(limited_config(0), step(2)), line);
   EXPECT_EQ(view({.live = true, .columns = 30}), Lines{line.substr(0, 29)});
   EXPECT_EQ(view({.live = true, .rows = 7}), Lines{line});
   EXPECT_EQ(view({.live = true, .rows = 8}).size(), 7);
@@ -132,12 +134,23 @@ TEST(TerminalView, NeverFillsTheTerminalsLastColumn) {
   }
 }
 
+TEST(TerminalView, WideAndCombiningCharactersTakeTheirColumns) {
+  RunConfig named = config(0);
+  named.run.name = "損失 e\u0301 🚀";  // 4 + 1 + 1 + 1 + 2 columns
+  const auto title = [&](int columns) {
+    return view_lines(named, step(1), {}, {.live = true, .unicode = true, .columns = columns})[0];
+  };
+  EXPECT_EQ(title(40), named.run.name + "  ZeRO-2  2 ranks  k = 3  fp32");
+  EXPECT_EQ(display_width(title(40)), 39);
+  EXPECT_EQ(title(39), named.run.name + "  ZeRO-2  2 ranks  k = 3");
+}
+
 TEST(TerminalView, SurvivesAnythingInAStep) {
   StepRecord record;
   record.step = 1;
   record.result.loss = NAN;
   record.memory.resize(1);  // of a rank that has failed
-  RunConfig odd = config(0);
+  RunConfig odd = limited_config(0);
   odd.run.name = "a\x1b[2J\nb";
   const Lines lines = view_lines(odd, {record, -1}, {}, {.live = true});
   EXPECT_EQ(lines[0], "a?[2J?b  DDP  2 ranks  k = 3  fp32");

@@ -1,0 +1,32 @@
+# The libraries under the names zerolab::NAME, for projects that add this folder and for those that find it installed.
+
+# The libraries of `folder` and of those in it.
+function(zerolab_libraries folder out)
+  get_property(found DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(below DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(child IN LISTS below)
+    zerolab_libraries(${child} more)
+    list(APPEND found ${more})
+  endforeach()
+  list(FILTER found EXCLUDE REGEX "^zerolab_layers$")
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+zerolab_libraries(${PROJECT_SOURCE_DIR} libraries)
+foreach(library IN LISTS libraries)
+  string(REGEX REPLACE "^zerolab_" "" name ${library})
+  add_library(zerolab::${name} ALIAS ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+endforeach()
+if(NOT ZEROLAB_INSTALL)
+  return()
+endif()
+
+include(CMakePackageConfigHelpers)
+set(package lib/cmake/zerolab)
+install(TARGETS ${libraries} EXPORT zerolab ARCHIVE DESTINATION lib)
+install(EXPORT zerolab NAMESPACE zerolab:: DESTINATION ${package} FILE zerolab-targets.cmake)
+install(DIRECTORY framework optim models zero data checkpoint DESTINATION include/zerolab FILES_MATCHING PATTERN "*.h")
+configure_package_config_file(cmake/zerolab-config.cmake.in zerolab-config.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(zerolab-config-version.cmake COMPATIBILITY ExactVersion)
+install(FILES ${PROJECT_BINARY_DIR}/zerolab-config.cmake ${PROJECT_BINARY_DIR}/zerolab-config-version.cmake DESTINATION ${package})
