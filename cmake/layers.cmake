@@ -2,7 +2,7 @@
 set(order ${PROJECT_SOURCE_DIR}/cmake/layers.txt)
 set(check ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 set(sources "")
-foreach(top framework optim models zero data checkpoint apps)
+foreach(top framework optim models zero data checkpoint examples apps)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${top}/*.h ${PROJECT_SOURCE_DIR}/${top}/*.cpp
        ${PROJECT_SOURCE_DIR}/${top}/*.cu)
   list(APPEND sources ${found})

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the tables of docs/config.md anew from the configuration table, apps/train_gpt/config/config_table.cpp.
+# Writes the tables of docs/config.md anew from the configuration table, apps/train_gpt/config/config_sections.cpp.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -4,6 +4,7 @@
 
 #include "framework/kernels/attention_call.h"
 #include "framework/kernels/linear_call.h"
+#include "framework/kernels/strided_copy.h"
 #include "framework/update_rules/update_rule.h"
 
 namespace zerolab::bench {
@@ -105,6 +106,34 @@ class ProfiledBackend final : public Backend {
     timed(by_rows("gelu backward", dx), 0, of(x) + of(dy) + written(dx, accumulate),
           [&] { inner_.gelu_backward(stream, x, dy, dx, accumulate); });
   }
+  void silu_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    timed(by_rows("silu forward", out), 0, of(x) + of(out),
+          [&] { inner_.silu_forward(stream, x, out); });
+  }
+  void silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override {
+    timed(by_rows("silu backward", dx), 0, of(x) + of(dy) + written(dx, accumulate),
+          [&] { inner_.silu_backward(stream, x, dy, dx, accumulate); });
+  }
+  void softmax_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    timed(by_rows("softmax forward", out), 0, of(x) + of(out),
+          [&] { inner_.softmax_forward(stream, x, out); });
+  }
+  void softmax_backward(Stream& stream, const Tensor& out, const Tensor& dy, const Tensor& dx,
+                        bool accumulate) override {
+    timed(by_rows("softmax backward", dx), 0, of(out) + of(dy) + written(dx, accumulate),
+          [&] { inner_.softmax_backward(stream, out, dy, dx, accumulate); });
+  }
+  void mean_positions(Stream& stream, const Tensor& x, const Tensor& out) override {
+    timed(by_rows("mean of positions", x), 0, of(x) + of(out),
+          [&] { inner_.mean_positions(stream, x, out); });
+  }
+  void copy_strided(Stream& stream, const Tensor& source, const StridedCopy& copy,
+                    const Tensor& out, bool accumulate) override {
+    const auto bytes = static_cast<double>(copy.numel() * size_of(out.dtype()));
+    timed({"strided copy"}, 0, (accumulate ? 3 : 2) * bytes,
+          [&] { inner_.copy_strided(stream, source, copy, out, accumulate); });
+  }
   void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out,
                bool accumulate) override {
     timed(by_rows("dropout", out), 0, of(x) + written(out, accumulate),
@@ -176,19 +205,19 @@ class ProfiledBackend final : public Backend {
     });
   }
 
-  // Causal attention: two products of half a T x T square a head forward, five backward.
-  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
-                         const Tensor& log_sum_exp) override {
-    timed(attention("attention forward", out), 2 * square_flops(out),
+  // Attention: two products of a T x T square a head forward (causal: of half), five backward.
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, AttentionMask mask,
+                         const Tensor& out, const Tensor& log_sum_exp) override {
+    timed(attention("attention forward", out), 2 * square_flops(out, mask),
           of(qkv) + of(out) + of(log_sum_exp),
-          [&] { inner_.attention_forward(stream, qkv, num_heads, out, log_sum_exp); });
+          [&] { inner_.attention_forward(stream, qkv, num_heads, mask, out, log_sum_exp); });
   }
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                          const Tensor& dqkv, bool accumulate) override {
-    timed(attention("attention backward", out), 5 * square_flops(out),
+                          AttentionMask mask, const Tensor& dqkv, bool accumulate) override {
+    timed(attention("attention backward", out), 5 * square_flops(out, mask),
           of(qkv) + of(out) + of(log_sum_exp) + of(dy) + written(dqkv, accumulate), [&] {
-            inner_.attention_backward(stream, qkv, out, log_sum_exp, dy, num_heads, dqkv,
+            inner_.attention_backward(stream, qkv, out, log_sum_exp, dy, num_heads, mask, dqkv,
                                       accumulate);
           });
   }
@@ -244,8 +273,9 @@ class ProfiledBackend final : public Backend {
   static OpKey attention(std::string_view name, const Tensor& out) {
     return {name, {out.shape()[0], out.shape()[1], out.shape()[2]}};
   }
-  static double square_flops(const Tensor& out) {
-    return static_cast<double>(out.numel()) * static_cast<double>(out.shape()[1]);
+  static double square_flops(const Tensor& out, AttentionMask mask) {
+    return (mask == AttentionMask::kCausal ? 1.0 : 2.0) * static_cast<double>(out.numel()) *
+           static_cast<double>(out.shape()[1]);
   }
 
   template <typename Body>

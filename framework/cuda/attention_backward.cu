@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   RowSums<kPer, kQuads> sums;
   RowSums<kPer, kQuads> partner_sums;
-  const int64_t first = kOfKeys ? begin : 0;
-  const int64_t last = kOfKeys ? heads.T - 1 : begin;
-  for (int64_t other = first; other <= last; other += kTile) {
+  const int64_t first = kOfKeys && heads.causal ? begin : 0;
+  const int64_t end = kOfKeys ? heads.T : heads.end_of_keys(begin);
+  for (int64_t other = first; other < end; other += kTile) {
     __syncthreads();  // the previous tile has been used
     if constexpr (kOfKeys) {
       load_queries(other, others, other_partners);
@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(kThreads)
         const int row = own_row() * kPer + i;
         const int column = own_column() + j * kSide;
         const int query = kOfKeys ? column : row;
-        const bool seen = kOfKeys ? begin + row <= other + column : other + column <= begin + row;
+        const bool seen = kOfKeys ? heads.sees(other + column, begin + row)
+                                  : heads.sees(begin + row, other + column);
         // Rows beyond the last query have dy, mean and log_sum_exp 0, and so add nothing.
         const float weight = seen ? expf(heads.scale * numbers[i][j] - log_sum_exp[query]) : 0.0F;
         dscores[i][j] = heads.scale * weight * (dscores[i][j] - mean[query]);
@@ -117,8 +118,8 @@ __global__ void __launch_bounds__(kThreads)
 
 void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                      const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                                     const Tensor& dqkv, bool accumulate) {
-  const AttentionCall call = AttentionCall::backward(qkv, num_heads, accumulate);
+                                     AttentionMask mask, const Tensor& dqkv, bool accumulate) {
+  const AttentionCall call = AttentionCall::backward(qkv, num_heads, mask, accumulate);
   if (cudnn_attention_ != nullptr && !call.is_empty()) {
     // What is to be added is computed in the workspace, rounded, and added by a kernel of its own.
     const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
@@ -137,7 +138,7 @@ void CudaBackend::attention_backward(Stream& stream, const Tensor& qkv, const Te
     }
     return;
   }
-  const cuda::Heads heads(qkv, num_heads);
+  const cuda::Heads heads(qkv, num_heads, mask);
   cuda::with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     const cuda::BackwardArguments<T> arguments = {
         qkv.data<T>(), out.data<T>(),  log_sum_exp.data<float>(),

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
     largest[i] = kLowest;
     total[i] = 0.0F;
   }
-  for (int64_t key = 0; key <= begin; key += kTile) {
+  for (int64_t key = 0; key < heads.end_of_keys(begin); key += kTile) {
     __syncthreads();  // the previous tile has been used
     const T* source = qkv + key * stride + heads.C;
     load_rows(source, stride, heads.T - key, kTile, heads, keys);
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
       const int row = own_row() * kPer + i;
       float new_largest = largest[i];
       for (int j = 0; j < kPer; ++j) {
-        const bool seen = key + own_column() + j * kSide <= begin + row;
+        const bool seen = heads.sees(begin + row, key + own_column() + j * kSide);
         scores[i][j] = seen ? heads.scale * scores[i][j] : kLowest;
         new_largest = fmaxf(new_largest, scores[i][j]);
       }
@@ -79,8 +79,9 @@ int64_t CudaBackend::attention_workspace(const AttentionCall& call) const {
 }
 
 void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                    const Tensor& out, const Tensor& log_sum_exp) {
-  const AttentionCall call = AttentionCall::forward(qkv, num_heads);
+                                    AttentionMask mask, const Tensor& out,
+                                    const Tensor& log_sum_exp) {
+  const AttentionCall call = AttentionCall::forward(qkv, num_heads, mask);
   if (cudnn_attention_ != nullptr && !call.is_empty()) {
     const Tensor workspace = Tensor::workspace(out.context(), attention_workspace(call));
     cudnn_attention_->launch(cuda::handle_of(stream), call,
@@ -88,7 +89,7 @@ void CudaBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t n
                              workspace.raw());
     return;
   }
-  const cuda::Heads heads(qkv, num_heads);
+  const cuda::Heads heads(qkv, num_heads, mask);
   cuda::with_tiles(heads, qkv.dtype(), [&]<typename T, int kPer, int kQuads>() {
     cuda::launch_tiles<kPer>(stream, heads, 3, 0, cuda::forward_kernel<kPer, kQuads, T>,
                              qkv.data<T>(), heads, out.data<T>(), log_sum_exp.data<float>());

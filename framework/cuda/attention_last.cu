@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) last_kernel(const T* qkv, Heads head
 
 void CudaBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                  const Tensor& out) {
-  const cuda::Heads heads(qkv, num_heads);
+  const cuda::Heads heads(qkv, num_heads, AttentionMask::kCausal);
   cuda::with_tiles(heads, qkv.dtype(), [&]<typename T, int, int>() {
     cuda::launch(cuda::last_kernel<T>, dim3(static_cast<unsigned>(heads.B * heads.H)),
                  dim3(cuda::kThreads), 0, cuda::handle_of(stream), qkv.data<T>(), heads,

@@ -29,13 +29,20 @@ using Quad = Pack<float, 4>;
 /// The extents of one call, and where in qkv [B, T, 3C] and out [B, T, C] the block's head is. Its
 /// next position is 3C, C elements further.
 struct Heads {
-  Heads(const Tensor& qkv, int64_t num_heads)
+  Heads(const Tensor& qkv, int64_t num_heads, AttentionMask mask)
       : B(qkv.shape()[0]),
         T(qkv.shape()[1]),
         C(qkv.shape()[2] / 3),
         H(num_heads),
         D(static_cast<int>(C / H)),
+        causal(mask == AttentionMask::kCausal),
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(D)))) {}
+
+  __device__ bool sees(int64_t query, int64_t key) const {
+    return key < T && (!causal || key <= query);
+  }
+  /// Keys before this are all that a tile's queries see; `tile` begins with its first query.
+  __device__ int64_t end_of_keys(int64_t tile) const { return causal ? tile + 1 : T; }
 
   __device__ int64_t query() const { return blockIdx.x / H * T * 3 * C + blockIdx.x % H * D; }
   __device__ int64_t out() const { return blockIdx.x / H * T * C + blockIdx.x % H * D; }
@@ -45,6 +52,7 @@ struct Heads {
 
   int64_t B, T, C, H;
   int D;
+  bool causal;
   float scale;
 };
 

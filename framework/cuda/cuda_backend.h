@@ -35,6 +35,9 @@ class CudaBackend final : public Backend {
   void gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
   void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                      bool accumulate) override;
+  void silu_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
+  void silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override;
   void dropout(Stream& stream, const Tensor& x, const DropoutKey& key, const Tensor& out,
                bool accumulate) override;
 
@@ -68,12 +71,20 @@ class CudaBackend final : public Backend {
                                       bool accumulate_weight, const Tensor& dbias,
                                       bool accumulate_bias) override;
 
+  // --- softmax, means and other orders ---
+  void softmax_forward(Stream& stream, const Tensor& x, const Tensor& out) override;
+  void softmax_backward(Stream& stream, const Tensor& out, const Tensor& dy, const Tensor& dx,
+                        bool accumulate) override;
+  void mean_positions(Stream& stream, const Tensor& x, const Tensor& out) override;
+  void copy_strided(Stream& stream, const Tensor& source, const StridedCopy& copy,
+                    const Tensor& out, bool accumulate) override;
+
   // --- attention ---
-  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
-                         const Tensor& log_sum_exp) override;
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, AttentionMask mask,
+                         const Tensor& out, const Tensor& log_sum_exp) override;
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                          const Tensor& dqkv, bool accumulate) override;
+                          AttentionMask mask, const Tensor& dqkv, bool accumulate) override;
   void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                       const Tensor& out) override;
   int64_t attention_workspace(const AttentionCall& call) const override;

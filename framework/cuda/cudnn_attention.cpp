@@ -101,7 +101,7 @@ class Plan {
                                                   fe::graph::SDPA_attributes()
                                                       .set_name("attention")
                                                       .set_generate_stats(true)
-                                                      .set_causal_mask(true)
+                                                      .set_causal_mask(call.mask == AttentionMask::kCausal)
                                                       .set_attn_scale(scale));
       output(out, kOut, width);
       describe_log_sum_exp(*log_sum_exp);
@@ -113,7 +113,7 @@ class Plan {
                                                      graph_.tensor(log_sum_exp),
                                                      fe::graph::SDPA_backward_attributes()
                                                          .set_name("attention_backward")
-                                                         .set_causal_mask(true)
+                                                         .set_causal_mask(call.mask == AttentionMask::kCausal)
                                                          .set_attn_scale(scale)
                                                          .set_deterministic_algorithm(true));
       output(dq, kDq, 3 * width);

@@ -22,7 +22,7 @@ struct AttentionTensors {
   std::byte* dqkv = nullptr;
 };
 
-/// cuDNN's fused causal attention, with the same bits each time; for bf16 and fp16. Each host
+/// cuDNN's fused attention, with the same bits each time; for bf16 and fp16. Each host
 /// thread plans for its current device, at its first call of a kind.
 class CudnnAttention {
  public:

@@ -40,6 +40,16 @@ struct GeluBackward {
   }
 };
 
+struct Silu {
+  __device__ float operator()(float x) const { return x / (1.0F + expf(-x)); }
+};
+struct SiluBackward {
+  __device__ float operator()(float x, float dy) const {
+    const float gate = 1.0F / (1.0F + expf(-x));
+    return dy * (gate + x * gate * (1.0F - gate));
+  }
+};
+
 /// out[i] = a[i] + b[i mod period]; where N > 1, N divides the period.
 template <typename T>
 struct Add {
@@ -164,6 +174,20 @@ void CudaBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor& d
   cuda::with_device_type(dx.dtype(), [&]<typename T>(T) {
     cuda::map(stream, x.data<T>(), dy.data<T>(), dx.data<T>(), dx.numel(), accumulate,
               GeluBackward{});
+  });
+}
+
+void CudaBackend::silu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
+  cuda::with_device_type(out.dtype(), [&]<typename T>(T) {
+    cuda::map(stream, x.data<T>(), out.data<T>(), out.numel(), false, Silu{});
+  });
+}
+
+void CudaBackend::silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                                bool accumulate) {
+  cuda::with_device_type(dx.dtype(), [&]<typename T>(T) {
+    cuda::map(stream, x.data<T>(), dy.data<T>(), dx.data<T>(), dx.numel(), accumulate,
+              SiluBackward{});
   });
 }
 

@@ -6,6 +6,7 @@
 #include "framework/core/modelled_stream.h"
 #include "framework/kernels/attention_call.h"
 #include "framework/kernels/linear_call.h"
+#include "framework/kernels/strided_copy.h"
 #include "framework/tensor/rank_context.h"
 
 namespace zerolab {
@@ -62,6 +63,13 @@ class MetaBackend final : public Backend {
                      bool accumulate) override {
     pass(stream, bytes_of(x, dy) + written(dx, accumulate));
   }
+  void silu_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                     bool accumulate) override {
+    pass(stream, bytes_of(x, dy) + written(dx, accumulate));
+  }
   void dropout(Stream& stream, const Tensor& x, const DropoutKey&, const Tensor& out,
                bool accumulate) override {
     pass(stream, bytes_of(x) + written(out, accumulate));
@@ -105,16 +113,31 @@ class MetaBackend final : public Backend {
     Tensor::workspace(x.context(), sum_workspace(x.shape().rows(), x.shape().cols()));
     pass(stream, bytes_of(x, dy));
   }
-  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, const Tensor& out,
-                         const Tensor&) override {
+  void softmax_forward(Stream& stream, const Tensor& x, const Tensor& out) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void softmax_backward(Stream& stream, const Tensor& out, const Tensor& dy, const Tensor& dx,
+                        bool accumulate) override {
+    pass(stream, bytes_of(out, dy) + written(dx, accumulate));
+  }
+  void mean_positions(Stream& stream, const Tensor& x, const Tensor& out) override {
+    pass(stream, bytes_of(x, out));
+  }
+  void copy_strided(Stream& stream, const Tensor&, const StridedCopy& copy, const Tensor& out,
+                    bool accumulate) override {
+    pass(stream, (accumulate ? 3 : 2) * copy.numel() * size_of(out.dtype()));
+  }
+  void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads, AttentionMask mask,
+                         const Tensor& out, const Tensor&) override {
     constexpr int kProducts = 2;  // scores and weighted values
-    attend(stream, qkv, AttentionCall::forward(qkv, num_heads), kProducts, bytes_of(qkv, out));
+    attend(stream, qkv, AttentionCall::forward(qkv, num_heads, mask), kProducts,
+           bytes_of(qkv, out));
   }
   void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out, const Tensor&,
-                          const Tensor& dy, int64_t num_heads, const Tensor& dqkv,
-                          bool accumulate) override {
+                          const Tensor& dy, int64_t num_heads, AttentionMask mask,
+                          const Tensor& dqkv, bool accumulate) override {
     constexpr int kProducts = 5;  // scores again, and the gradients of scores, q, k and v
-    attend(stream, qkv, AttentionCall::backward(qkv, num_heads, accumulate), kProducts,
+    attend(stream, qkv, AttentionCall::backward(qkv, num_heads, mask, accumulate), kProducts,
            bytes_of(qkv, out, dy) + written(dqkv, accumulate));
   }
   void attention_last(Stream& stream, const Tensor& qkv, int64_t, const Tensor& out) override {
@@ -193,8 +216,9 @@ class MetaBackend final : public Backend {
               int64_t bytes) const {
     Tensor::workspace(qkv.context(), attention_workspace(call));
     const auto positions = static_cast<double>(call.positions);
+    const double flops_per_pair = call.mask == AttentionMask::kCausal ? 1.0 : 2.0;
     take(stream,
-         products * positions * positions *
+         products * flops_per_pair * positions * positions *
              static_cast<double>(call.samples * call.heads * call.head_size),
          bytes);
   }

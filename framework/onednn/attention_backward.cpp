@@ -115,14 +115,14 @@ class BackwardTile {
                                        : load_first(log_sum_exp + query + v * kLanes, rest);
     }
     std::fill_n(dqueries_, D * kTileVectors, Vector{});
-    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
-      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
+    for_key_blocks(heads_, query, [&](const KeyBlock& block) {
+      add_block(qkv + heads_.C + block.begin * stride, block);
     });
     store_transposed(dqueries_, stride, count_, D, dqkv + query * stride, accumulate);
   }
 
  private:
-  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
+  void add_block(const T* qkv, const KeyBlock& block) {
     const int64_t D = heads_.D;
     const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
@@ -139,7 +139,7 @@ class BackwardTile {
       for (int64_t v = first; v < kTileVectors; ++v) {
         Vector& weight = weights[j * kTileVectors + v];
         Vector& dscore = dscores[j * kTileVectors + v];
-        weight = masked(exp(weight * scale - log_sum_exp_[v]), block, j, v, diagonal, 0.0F);
+        weight = masked(exp(weight * scale - log_sum_exp_[v]), block, j, v, 0.0F);
         dscore = weight * (dscore - mean_[v]) * scale;
       }
     }
@@ -179,10 +179,11 @@ class BackwardTile {
 
 void OnednnBackend::attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                        const Tensor& log_sum_exp, const Tensor& dy,
-                                       int64_t num_heads, const Tensor& dqkv, bool accumulate) {
+                                       int64_t num_heads, AttentionMask mask, const Tensor& dqkv,
+                                       bool accumulate) {
   onednn::with_type(qkv.dtype(), [&]<typename T>(T) {
     onednn::launch_heads<onednn::BackwardTile<T>>(
-        stream, onednn::Heads(qkv, num_heads),
+        stream, onednn::Heads(qkv, num_heads, mask),
         [qkv = onednn::elements<T>(qkv), out = onednn::elements<T>(out),
          log_sum_exp = onednn::floats(log_sum_exp), dy = onednn::elements<T>(dy),
          dqkv = onednn::elements<T>(dqkv), accumulate](const onednn::Heads& heads, int64_t b,

@@ -35,8 +35,8 @@ class ForwardTile {
     largest_.fill(broadcast(kLowest));
     total_.fill(Vector{});
     std::fill_n(sums_, heads_.D * kTileVectors, Vector{});
-    for_key_blocks(query, heads_.T, [&](const KeyBlock& block) {
-      add_block(qkv + heads_.C + block.begin * stride, block, block.begin >= query);
+    for_key_blocks(heads_, query, [&](const KeyBlock& block) {
+      add_block(qkv + heads_.C + block.begin * stride, block);
     });
     for (int64_t v = 0; v < kTileVectors; ++v) {
       for (int64_t d = 0; d < heads_.D; ++d) {
@@ -50,7 +50,7 @@ class ForwardTile {
   }
 
  private:
-  void add_block(const T* qkv, const KeyBlock& block, bool diagonal) {
+  void add_block(const T* qkv, const KeyBlock& block) {
     const int64_t stride = 3 * heads_.C;
     const int64_t first = block.first_vector;
     const FloatRows keys = widened(qkv, stride, block.size, heads_, keys_);
@@ -63,7 +63,7 @@ class ForwardTile {
       Vector largest = largest_[v];
       for (int64_t j = 0; j < block.size; ++j) {
         Vector& score = weights[j * kTileVectors + v];
-        score = masked(score * scale, block, j, v, diagonal, kLowest);
+        score = masked(score * scale, block, j, v, kLowest);
         largest = maximum(score, largest);
       }
       const Vector shrink = exp(largest_[v] - largest);
@@ -96,10 +96,11 @@ class ForwardTile {
 }  // namespace onednn
 
 void OnednnBackend::attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                      const Tensor& out, const Tensor& log_sum_exp) {
+                                      AttentionMask mask, const Tensor& out,
+                                      const Tensor& log_sum_exp) {
   onednn::with_type(qkv.dtype(), [&]<typename T>(T) {
     onednn::launch_heads<onednn::ForwardTile<T>>(
-        stream, onednn::Heads(qkv, num_heads),
+        stream, onednn::Heads(qkv, num_heads, mask),
         [qkv = onednn::elements<T>(qkv), out = onednn::elements<T>(out),
          log_sum_exp = onednn::floats(log_sum_exp)](const onednn::Heads& heads, int64_t b,
                                                     int64_t h, onednn::ForwardTile<T>& tile) {

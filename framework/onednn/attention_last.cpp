@@ -52,7 +52,7 @@ void attend_last(const Heads& heads, const T* qkv, std::vector<float>& weights,
 void OnednnBackend::attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                                    const Tensor& out) {
   onednn::with_type(qkv.dtype(), [&]<typename T>(T) {
-    const onednn::Heads heads(qkv, num_heads);
+    const onednn::Heads heads(qkv, num_heads, AttentionMask::kCausal);
     onednn::launch_chunks(stream, heads.B * heads.H, 1,
                           [heads, qkv = onednn::elements<T>(qkv), out = onednn::elements<T>(out)](
                               int64_t begin, int64_t end) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "framework/kernels/attention_mask.h"
 #include "framework/onednn/kernel.h"
 #include "framework/onednn/vector.h"
 #include "framework/tensor/tensor.h"
@@ -22,8 +23,13 @@ inline constexpr int64_t kTile = kTileVectors * kLanes;  ///< queries of a tile,
 
 /// The extents of one call.
 struct Heads {
-  Heads(const Tensor& qkv, int64_t num_heads)
-      : B(qkv.shape()[0]), T(qkv.shape()[1]), C(qkv.shape()[2] / 3), H(num_heads), D(C / H) {}
+  Heads(const Tensor& qkv, int64_t num_heads, AttentionMask mask)
+      : B(qkv.shape()[0]),
+        T(qkv.shape()[1]),
+        C(qkv.shape()[2] / 3),
+        H(num_heads),
+        D(C / H),
+        causal(mask == AttentionMask::kCausal) {}
 
   /// Vectors of one [component][query] tile; also of a [query][component] tile with whole vectors.
   int64_t tile_vectors() const { return std::max(D * kTileVectors, kTile * row_vectors()); }
@@ -31,25 +37,29 @@ struct Heads {
   float scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(D))); }
 
   int64_t B, T, C, H, D;
+  bool causal;
 };
 
-/// Keys that share what is masked: whole blocks before the tile's first query, then one vector's
-/// worth a time.
+/// Keys that share what is masked: whole blocks where every query sees all of them, and from a
+/// causal tile's first query on one vector's worth a time.
 struct KeyBlock {
   int64_t begin;
   int64_t size;
   int64_t first_vector;  ///< of the tile's queries; those before see none of the keys
+  bool diagonal;         ///< the queries of `first_vector` see the keys up to themselves
 };
 
-/// Calls `body` with each block of keys that the queries from `query` on may see, of `T` in all.
+/// Calls `body` with each block of keys that the queries from `query` on may see.
 template <typename Body>
-void for_key_blocks(int64_t query, int64_t T, Body&& body) {
-  for (int64_t begin = 0; begin < query; begin += kTile) {
-    body(KeyBlock{begin, kTile, 0});
+void for_key_blocks(const Heads& heads, int64_t query, Body&& body) {
+  const int64_t T = heads.T;
+  for (int64_t begin = 0; begin < (heads.causal ? query : T); begin += kTile) {
+    body(KeyBlock{begin, std::min(kTile, T - begin), 0, false});
   }
-  for (int64_t vector = 0; vector < kTileVectors && query + vector * kLanes < T; ++vector) {
+  for (int64_t vector = 0; heads.causal && vector < kTileVectors && query + vector * kLanes < T;
+       ++vector) {
     const int64_t begin = query + vector * kLanes;
-    body(KeyBlock{begin, std::min<int64_t>(kLanes, T - begin), vector});
+    body(KeyBlock{begin, std::min<int64_t>(kLanes, T - begin), vector, true});
   }
 }
 
@@ -121,8 +131,8 @@ FloatRows widened(const T* source, int64_t stride, int64_t count, const Heads& h
 
 /// In the vector of queries on the diagonal, a query sees the keys up to itself.
 inline Vector masked(Vector scores, const KeyBlock& block, int64_t key, int64_t vector,
-                     bool diagonal, float otherwise) {
-  if (!diagonal || vector != block.first_vector) {
+                     float otherwise) {
+  if (!block.diagonal || vector != block.first_vector) {
     return scores;
   }
   return kLaneIndex >= static_cast<int32_t>(key) ? scores : broadcast(otherwise);

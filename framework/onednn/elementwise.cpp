@@ -165,4 +165,32 @@ void OnednnBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor&
   });
 }
 
+void OnednnBackend::silu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector value = lanes.load(x + i);
+                      lanes.store(out + i, value * onednn::sigmoid(value));
+                    });
+                  });
+  });
+}
+
+void OnednnBackend::silu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                                  const Tensor& dx, bool accumulate) {
+  with_type(dx.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, dx.numel(), kGrain,
+                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
+                      int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      const Vector value = lanes.load(x + i);
+                      const Vector gate = onednn::sigmoid(value);
+                      const Vector derivative = gate + value * gate * (1.0F - gate);
+                      put(lanes, dx + i, lanes.load(dy + i) * derivative, accumulate);
+                    });
+                  });
+  });
+}
+
 }  // namespace zerolab

@@ -82,6 +82,19 @@ Tensor record_gelu(const Tensor& out, const Tensor& x) {
                           });
 }
 
+Tensor silu(const Tensor& x) {
+  require_float("silu", "x", x);
+  RankContext& context = autograd::begin_op("silu", {x});
+  const Tensor out = Tensor::empty_like(x);
+  context.backend().silu_forward(context.compute(), x, out);
+  return autograd::record("silu", out, {x},
+                          [x = x.detached()](const Tensor& dy, autograd::Gradients& gradients) {
+                            const autograd::Destination dx = gradients.destination(0);
+                            dy.context().backend().silu_backward(dy.context().compute(), x, dy,
+                                                                 dx.tensor, dx.accumulate);
+                          });
+}
+
 Tensor dropout(const Tensor& x, const DropoutKey& key) {
   require_float("dropout", "x", x);
   require(key.probability >= 0.0 && key.probability < 1.0, "dropout",

@@ -27,6 +27,11 @@ T gelu_derivative(T x) {
 }
 
 template <typename T>
+T sigmoid(T x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+template <typename T>
 void fill_with(Stream& stream, const Tensor& out, double value) {
   plain::launch(stream, [out = out.data<T>(), numel = out.numel(), value = rounded<T>(value)] {
     std::fill_n(out, numel, value);
@@ -162,6 +167,31 @@ void PlainBackend::dropout(Stream& stream, const Tensor& x, const DropoutKey& ke
           const int64_t at = s * per_sample + i;
           plain::store(out[at], kept ? widened(x[at]) * keep_scale : 0, accumulate);
         }
+      }
+    });
+  });
+}
+
+void PlainBackend::silu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
+  with_float_type(out.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [x = x.data<T>(), out = out.data<T>(), numel = out.numel()] {
+      for (int64_t i = 0; i < numel; ++i) {
+        const auto value = widened(x[i]);
+        plain::store(out[i], value * sigmoid(value), false);
+      }
+    });
+  });
+}
+
+void PlainBackend::silu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                                 const Tensor& dx, bool accumulate) {
+  with_float_type(dx.dtype(), [&]<typename T>(T) {
+    plain::launch(stream, [x = x.data<T>(), dy = dy.data<T>(), dx = dx.data<T>(),
+                           numel = dx.numel(), accumulate] {
+      for (int64_t i = 0; i < numel; ++i) {
+        const auto value = widened(x[i]);
+        const auto gate = sigmoid(value);
+        plain::store(dx[i], widened(dy[i]) * (gate + value * gate * (1 - gate)), accumulate);
       }
     });
   });

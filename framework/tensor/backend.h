@@ -15,7 +15,9 @@ namespace zerolab {
 struct AttentionCall;
 struct DropoutKey;
 struct LinearCall;
+struct StridedCopy;
 struct UpdateRule;
+enum class AttentionMask : uint8_t;
 enum class WeightLayout : uint8_t;
 
 /// The kernels of one kind of device. Everything that touches device memory is here or in a
@@ -70,6 +72,11 @@ class Backend {
   /// dx may be dy.
   virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
                              bool accumulate) = 0;
+  /// SiLU: x / (1 + e^-x) (Elfwing et al. 2017). out may be x.
+  virtual void silu_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+  /// dx may be dy.
+  virtual void silu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                             bool accumulate) = 0;
   /// out[i] = x[i] / (1 - p) where kept, else 0: forward and backward alike; out may be x. Element
   /// i of sample s is kept when uniform_from_bits(philox(seed ^ (op * 0x9E3779B97F4A7C15), s, i /
   /// 4)[i % 4]) >= p.
@@ -119,14 +126,30 @@ class Backend {
                                               const Tensor& dweight, bool accumulate_weight,
                                               const Tensor& dbias, bool accumulate_bias) = 0;
 
-  // --- causal self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of
+  // --- softmax over the last extent ---
+  virtual void softmax_forward(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+  /// `out` is the forward's result.
+  virtual void softmax_backward(Stream& stream, const Tensor& out, const Tensor& dy,
+                                const Tensor& dx, bool accumulate) = 0;
+
+  // --- positions: x [B, T, C], out [B, C] ---
+  /// The mean over T, added in order of positions.
+  virtual void mean_positions(Stream& stream, const Tensor& x, const Tensor& out) = 0;
+
+  // --- other orders ---
+  /// out (+)= source at the places that `copy` names: no element of out twice, and the others stay.
+  virtual void copy_strided(Stream& stream, const Tensor& source, const StridedCopy& copy,
+                            const Tensor& out, bool accumulate) = 0;
+
+  // --- self-attention: qkv [B, T, 3C] (q, k, v side by side), out [B, T, C], heads of
   // C/num_heads,
   //     scores scaled by 1/sqrt(C/num_heads); log_sum_exp [B, num_heads, T] ---
   virtual void attention_forward(Stream& stream, const Tensor& qkv, int64_t num_heads,
-                                 const Tensor& out, const Tensor& log_sum_exp) = 0;
+                                 AttentionMask mask, const Tensor& out,
+                                 const Tensor& log_sum_exp) = 0;
   virtual void attention_backward(Stream& stream, const Tensor& qkv, const Tensor& out,
                                   const Tensor& log_sum_exp, const Tensor& dy, int64_t num_heads,
-                                  const Tensor& dqkv, bool accumulate) = 0;
+                                  AttentionMask mask, const Tensor& dqkv, bool accumulate) = 0;
   /// The last position's row of `attention_forward`'s out alone, T at least 1: out [B, 1, C].
   virtual void attention_last(Stream& stream, const Tensor& qkv, int64_t num_heads,
                               const Tensor& out) = 0;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/core/error.h"
+#include "framework/kernels/attention_mask.h"
 #include "tests/cuda/both.h"
 
 namespace zerolab {
@@ -25,26 +26,28 @@ void for_sizes(Body&& body) {
   }
 }
 
-void expect_forward_is_plains(Both& both, DType dtype, int64_t length, int64_t width,
-                              double absolute) {
+constexpr AttentionMask kMasks[] = {AttentionMask::kCausal, AttentionMask::kNone};
+
+void expect_forward_is_plains(Both& both, DType dtype, AttentionMask mask, int64_t length,
+                              int64_t width, double absolute) {
   const Twin qkv = both.normal(Shape{kBatch, length, 3 * width}, dtype, "qkv");
   const Twin out = both.empty(Shape{kBatch, length, width}, dtype);
   const Twin log_sum_exp = both.empty(Shape{kBatch, kHeads, length}, DType::kFloat32);
   both.run([&](Backend& backend, Stream& stream, auto on) {
-    backend.attention_forward(stream, on(qkv), kHeads, on(out), on(log_sum_exp));
+    backend.attention_forward(stream, on(qkv), kHeads, mask, on(out), on(log_sum_exp));
   });
   both.expect_close(out, kRelative, absolute);
   both.expect_close(log_sum_exp, kRelative, absolute);
 }
 
-void expect_backward_is_plains(Both& both, DType dtype, int64_t length, int64_t width,
-                               double absolute) {
+void expect_backward_is_plains(Both& both, DType dtype, AttentionMask mask, int64_t length,
+                               int64_t width, double absolute) {
   const Twin qkv = both.normal(Shape{kBatch, length, 3 * width}, dtype, "qkv");
   const Twin dy = both.normal(Shape{kBatch, length, width}, dtype, "dy");
   const Tensor out = Tensor::empty_like(dy.plain);
   const Tensor log_sum_exp =
       Tensor::empty(both.plain.context, Shape{kBatch, kHeads, length}, DType::kFloat32);
-  both.plain.backend->attention_forward(both.plain.context.compute(), qkv.plain, kHeads, out,
+  both.plain.backend->attention_forward(both.plain.context.compute(), qkv.plain, kHeads, mask, out,
                                         log_sum_exp);
   const Twin saved = both.twin(out);
   const Twin saved_log_sum_exp = both.twin(log_sum_exp);
@@ -54,7 +57,7 @@ void expect_backward_is_plains(Both& both, DType dtype, int64_t length, int64_t 
   both.run([&](Backend& backend, Stream& stream, auto on) {
     const auto backward = [&](const Twin& gradient, bool accumulate) {
       backend.attention_backward(stream, on(qkv), on(saved), on(saved_log_sum_exp), on(dy), kHeads,
-                                 on(gradient), accumulate);
+                                 mask, on(gradient), accumulate);
     };
     backward(dqkv, false);
     backward(again, false);
@@ -69,9 +72,11 @@ class CudaAttentionKernels : public CudaKernels {};
 INSTANTIATE_TEST_SUITE_P(, CudaAttentionKernels, all_cases(), name_of_case);
 
 TEST_P(CudaAttentionKernels, ForwardIsPlains) {
-  for_sizes([&](int64_t length, int64_t width) {
-    expect_forward_is_plains(both, dtype, length, width, kAbsolute);
-  });
+  for (const AttentionMask mask : kMasks) {
+    for_sizes([&](int64_t length, int64_t width) {
+      expect_forward_is_plains(both, dtype, mask, length, width, kAbsolute);
+    });
+  }
 }
 
 TEST_P(CudaAttentionKernels, OfTheLastIsPlains) {
@@ -86,9 +91,11 @@ TEST_P(CudaAttentionKernels, OfTheLastIsPlains) {
 }
 
 TEST_P(CudaAttentionKernels, BackwardIsPlains) {
-  for_sizes([&](int64_t length, int64_t width) {
-    expect_backward_is_plains(both, dtype, length, width, kAbsolute);
-  });
+  for (const AttentionMask mask : kMasks) {
+    for_sizes([&](int64_t length, int64_t width) {
+      expect_backward_is_plains(both, dtype, mask, length, width, kAbsolute);
+    });
+  }
 }
 
 // Scores of some hundreds: their exponentials are infinite unless the largest is taken off first.
@@ -98,7 +105,7 @@ TEST_P(CudaAttentionKernels, LargeScoresDoNotOverflow) {
   const Twin log_sum_exp = both.empty(Shape{1, 1, 70}, DType::kFloat32);
   both.run([&](Backend& backend, Stream& stream, auto on) {
     backend.scale(stream, on(qkv), 16.0, on(qkv), false);
-    backend.attention_forward(stream, on(qkv), 1, on(out), on(log_sum_exp));
+    backend.attention_forward(stream, on(qkv), 1, AttentionMask::kCausal, on(out), on(log_sum_exp));
   });
   both.expect_close(out, 1e-4, 1e-3);
   both.expect_close(log_sum_exp, 1e-5, 0.0);
@@ -132,8 +139,10 @@ TEST(CudnnAttention, IsPlainsWithinTheRoundingOfWeights) {
       for (const int64_t length : {7, 64, 200}) {
         SCOPED_TRACE(fmt::format("{} positions, heads of {}", length, head_size));
         Both both(1, {.attention = CudaAttention::kCudnn});
-        expect_forward_is_plains(both, dtype, length, kHeads * head_size, absolute);
-        expect_backward_is_plains(both, dtype, length, kHeads * head_size, absolute);
+        for (const AttentionMask mask : kMasks) {
+          expect_forward_is_plains(both, dtype, mask, length, kHeads * head_size, absolute);
+          expect_backward_is_plains(both, dtype, mask, length, kHeads * head_size, absolute);
+        }
       }
     }
   }
@@ -145,7 +154,8 @@ TEST(CudaAttention, LargerHeadsAreRefused) {
   const Twin out = both.empty(Shape{1, 1, 129}, DType::kFloat32);
   const Twin log_sum_exp = both.empty(Shape{1, 1, 1}, DType::kFloat32);
   try {
-    both.cuda.backend->attention_forward(both.cuda.stream, qkv.cuda, 1, out.cuda, log_sum_exp.cuda);
+    both.cuda.backend->attention_forward(both.cuda.stream, qkv.cuda, 1, AttentionMask::kCausal,
+                                         out.cuda, log_sum_exp.cuda);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("got 129 components, expected at most 128"),

@@ -113,7 +113,8 @@ TEST(Lion, DoesNotMoveWhereNoGradientEverWas) {
   RankContext context({}, *backend);
   for (const float zero : {0.0F, -0.0F}) {
     const Tensor gradient = Tensor::from_host(context, {1}, std::span<const float>(&zero, 1));
-    const Tensor parameter = Tensor::from_host(context, {1}, std::span<const float>(kStart.data(), 1));
+    const Tensor parameter =
+        Tensor::from_host(context, {1}, std::span<const float>(kStart.data(), 1));
     const Tensor state = Tensor::zeros(context, {1}, DType::kFloat32);
     make_optimizer({.name = "lion"})
         ->update(*backend, context.compute(), {.learning_rate = kLearningRate}, gradient, parameter,

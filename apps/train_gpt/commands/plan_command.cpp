@@ -17,6 +17,7 @@
 #include "apps/train_gpt/setup/resolve_config.h"
 #include "apps/train_gpt/text/json_file.h"
 #include "apps/train_gpt/training/dry_run.h"
+#include "apps/train_gpt/training/training_run.h"
 #include "framework/core/error.h"
 #include "framework/tensor/backend.h"
 

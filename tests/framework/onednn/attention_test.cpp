@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
+#include "framework/kernels/attention_mask.h"
 #include "tests/framework/onednn/half_comparison.h"
 #include "tests/framework/onednn/plain_comparison.h"
 
@@ -15,19 +17,22 @@ TEST_F(Onednn, AttentionAgreesWithPlain) {
   for (const Sizes& s :
        {Sizes{1, 1, 1, 1}, Sizes{2, 3, 3, 5}, Sizes{1, 17, 2, 16}, Sizes{2, 64, 2, 64},
         Sizes{1, 65, 2, 20}, Sizes{3, 127, 1, 33}, Sizes{1, 257, 2, 80}}) {
-    for (const bool accumulate : {false, true}) {
-      SCOPED_TRACE(testing::Message() << s.time << " " << s.head_size << " " << accumulate);
+    for (const auto& [mask, accumulate] :
+         {std::pair{AttentionMask::kCausal, false}, std::pair{AttentionMask::kCausal, true},
+          std::pair{AttentionMask::kNone, false}, std::pair{AttentionMask::kNone, true}}) {
+      SCOPED_TRACE(testing::Message() << s.time << " " << s.head_size << " " << accumulate << " "
+                                      << static_cast<int>(mask));
       compare(
-          [&](Rank& rank) {
+          [&, mask = mask, accumulate = accumulate](Rank& rank) {
             const int64_t cols = s.heads * s.head_size;
             const Tensor qkv = rank.random(Shape{s.batch, s.time, 3 * cols}, 1);
             const Tensor dy = rank.random(Shape{s.batch, s.time, cols}, 2);
             const Tensor out = Tensor::empty_like(dy);
             const Tensor log_sum_exp = rank.random(Shape{s.batch, s.heads, s.time}, 3);
             const Tensor dqkv = rank.random(qkv.shape(), 4);
-            rank.backend->attention_forward(rank.stream(), qkv, s.heads, out, log_sum_exp);
+            rank.backend->attention_forward(rank.stream(), qkv, s.heads, mask, out, log_sum_exp);
             rank.backend->attention_backward(rank.stream(), qkv, out, log_sum_exp, dy, s.heads,
-                                             dqkv, accumulate);
+                                             mask, dqkv, accumulate);
             return Outputs{out.to_host<float>(), log_sum_exp.to_host<float>(),
                            dqkv.to_host<float>()};
           },
@@ -60,20 +65,22 @@ TEST_P(OnednnHalf, Attention) {
   };
   for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 3, 3, 5}, Sizes{2, 64, 2, 64},
                          Sizes{1, 65, 2, 20}, Sizes{3, 127, 1, 33}, Sizes{1, 257, 2, 80}}) {
-    for (const bool accumulate : {false, true}) {
+    for (const auto& [mask, accumulate] :
+         {std::pair{AttentionMask::kCausal, false}, std::pair{AttentionMask::kCausal, true},
+          std::pair{AttentionMask::kNone, false}, std::pair{AttentionMask::kNone, true}}) {
       SCOPED_TRACE(testing::Message() << s.time << " " << s.head_size << " " << accumulate);
       // Where fp32 adds tile by tile to what was there, 16 bits add the sum of all tiles.
       compare(
-          [&](TypedRank& run) {
+          [&, mask = mask, accumulate = accumulate](TypedRank& run) {
             const int64_t cols = s.heads * s.head_size;
             const Tensor qkv = run.random(Shape{s.batch, s.time, 3 * cols}, 1);
             const Tensor dy = run.random(Shape{s.batch, s.time, cols}, 2);
             const Tensor out = Tensor::empty_like(dy);
             const Tensor log_sum_exp = run.random(Shape{s.batch, s.heads, s.time}, 3, kFloat32);
             const Tensor dqkv = run.random(qkv.shape(), 4);
-            run.backend().attention_forward(run.stream(), qkv, s.heads, out, log_sum_exp);
+            run.backend().attention_forward(run.stream(), qkv, s.heads, mask, out, log_sum_exp);
             run.backend().attention_backward(run.stream(), qkv, run.random(dy.shape(), 5),
-                                             log_sum_exp, dy, s.heads, dqkv, accumulate);
+                                             log_sum_exp, dy, s.heads, mask, dqkv, accumulate);
             return std::vector<Tensor>{out, log_sum_exp, dqkv};
           },
           accumulate ? 1e-6F : 0.0F);

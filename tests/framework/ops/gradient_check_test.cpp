@@ -10,6 +10,9 @@
 #include "framework/ops/layer_norm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/mse.h"
+#include "framework/ops/positions.h"
+#include "framework/ops/rearrange.h"
+#include "framework/ops/softmax.h"
 
 namespace zerolab {
 namespace {
@@ -83,6 +86,33 @@ TEST_F(GradientCheck, AddLayerNorm) {
 TEST_F(GradientCheck, Attention) {
   check({{2, 5, 18}}, [](Inputs in) { return ops::causal_attention(in[0], 2); });
   check({{1, 1, 9}}, [](Inputs in) { return ops::causal_attention(in[0], 3); });
+}
+TEST_F(GradientCheck, FullAttention) {
+  check({{2, 5, 18}}, [](Inputs in) { return ops::full_attention(in[0], 2); });
+  check({{1, 1, 9}}, [](Inputs in) { return ops::full_attention(in[0], 3); });
+}
+TEST_F(GradientCheck, Silu) {
+  check({{7, 3}}, [](Inputs in) { return ops::silu(in[0]); });
+}
+TEST_F(GradientCheck, Softmax) {
+  check({{2, 3, 5}}, [](Inputs in) { return ops::softmax(in[0]); });
+}
+TEST_F(GradientCheck, MeanPositions) {
+  check({{2, 5, 3}}, [](Inputs in) { return ops::mean_positions(in[0]); });
+}
+TEST_F(GradientCheck, Slice) {
+  check({{7}}, [](Inputs in) { return ops::slice(in[0], 0, 2, 3); });
+  check({{2, 4, 5}}, [](Inputs in) { return ops::slice(in[0], 1, 1, 2); });
+  check({{2, 3, 2, 5}}, [](Inputs in) { return ops::slice(in[0], -1, 4, 1); });
+}
+TEST_F(GradientCheck, Concatenate) {
+  check({{2, 3, 4}, {2, 1, 4}}, [](Inputs in) { return ops::concatenate(in[0], in[1], 1); });
+  check({{3, 2}, {3, 5}}, [](Inputs in) { return ops::concatenate(in[0], in[1], -1); });
+  check({{3, 2}}, [](Inputs in) { return ops::concatenate(in[0], in[0], 0); });
+}
+TEST_F(GradientCheck, Transpose) {
+  check({{3, 5}}, [](Inputs in) { return ops::transpose(in[0], 0, 1); });
+  check({{2, 3, 4, 5}}, [](Inputs in) { return ops::transpose(in[0], 1, -1); });
 }
 TEST_F(GradientCheck, Embedding) {
   const Tensor indices = rank_.tensor<int32_t>({2, 3}, {4, 0, 4, 4, 2, 0});
