@@ -14,7 +14,7 @@ units=$(python3 - "$folder" "${1:-}" <<'PYTHON'
 import json, os, subprocess, sys
 folder, commit = sys.argv[1:]
 files = [os.path.relpath(entry["file"]) for entry in json.load(open(f"{folder}/compile_commands.json"))]
-top = tuple(name + "/" for name in ("framework", "optim", "models", "zero", "data", "checkpoint", "apps"))
+top = tuple(name + "/" for name in ("framework", "optim", "models", "zero", "data", "checkpoint", "examples", "apps"))
 files = [name for name in files if name.removeprefix(folder + "/").startswith(top) and "page_template" not in name]
 if commit:
     changed = subprocess.run(["git", "diff", "--name-only", commit], capture_output=True, text=True, check=True)

@@ -61,11 +61,12 @@ void CudaBackend::update(Stream& stream, const UpdateRule& rule, double gradient
                                        .states = {}};
           std::ranges::transform(states, body.states,
                                  [](const Tensor& state) { return state.data<float>(); });
-          const bool aligned =
-              cuda::are_aligned(body.gradient, body.parameter) &&
-              std::ranges::all_of(body.states, [](float* state) { return cuda::are_aligned(state); });
-          cuda::for_packs<cuda::kLanes<T, float>>(cuda::handle_of(stream), parameter.numel(), aligned,
-                                                  body);
+          const bool aligned = cuda::are_aligned(body.gradient, body.parameter) &&
+                               std::ranges::all_of(body.states, [](float* state) {
+                                 return cuda::are_aligned(state);
+                               });
+          cuda::for_packs<cuda::kLanes<T, float>>(cuda::handle_of(stream), parameter.numel(),
+                                                  aligned, body);
         });
       },
       rule.rule);

@@ -31,7 +31,8 @@ template <typename Body>
 void for_each_rule(Body&& body) {
   [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
     (body.template operator()<std::variant_alternative_t<kIndex, UpdateRule::Rules>>(), ...);
-  }(std::make_index_sequence<std::variant_size_v<UpdateRule::Rules>>());
+  }
+  (std::make_index_sequence<std::variant_size_v<UpdateRule::Rules>>());
 }
 
 template <typename Rule>

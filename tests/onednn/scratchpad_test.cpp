@@ -2,6 +2,9 @@
 
 #include <dnnl.hpp>
 
+#include "framework/kernels/linear_call.h"
+#include "framework/kernels/weight_layout.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/onednn_rank.h"
 
 namespace zerolab {
@@ -84,7 +87,7 @@ TEST_P(Scratchpad, IsTakenFromTheLedger) {
   int64_t largest = 0;
   const auto check = [&](const LinearCall& call) {
     largest = std::max(largest, scratchpad_of(call));
-    const MemoryLedger::Snapshot ledger = rank_.context.ledger().snapshot();
+    const auto ledger = rank_.context.ledger().snapshot();
     EXPECT_EQ(ledger.peak_of(Category::kWorkspace), largest);
     EXPECT_EQ(ledger.current_of(Category::kWorkspace), 0);
   };

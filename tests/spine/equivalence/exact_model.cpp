@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/tensor/backend.h"
 #include "framework/core/philox.h"
 #include "framework/kernels/weight_layout.h"
 #include "framework/ops/elementwise.h"
