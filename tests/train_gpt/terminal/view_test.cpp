@@ -135,7 +135,7 @@ TEST(TerminalView, NeverFillsTheTerminalsLastColumn) {
 }
 
 TEST(TerminalView, WideAndCombiningCharactersTakeTheirColumns) {
-  RunConfig named = config(0);
+  RunConfig named = limited_config(0);
   named.run.name = "損失 e\u0301 🚀";  // 4 + 1 + 1 + 1 + 2 columns
   const auto title = [&](int columns) {
     return view_lines(named, step(1), {}, {.live = true, .unicode = true, .columns = columns})[0];
