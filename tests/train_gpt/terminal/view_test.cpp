@@ -135,14 +135,15 @@ TEST(TerminalView, NeverFillsTheTerminalsLastColumn) {
 }
 
 TEST(TerminalView, WideAndCombiningCharactersTakeTheirColumns) {
-  RunConfig named = limited_config(0);
-  named.run.name = "損失 e\u0301 🚀";  // 4 + 1 + 1 + 1 + 2 columns
-  const auto title = [&](int columns) {
-    return view_lines(named, step(1), {}, {.live = true, .unicode = true, .columns = columns})[0];
+  const auto title = [](const std::string& name) {
+    RunConfig named = limited_config(0);
+    named.run.name = name;
+    return view_lines(named, step(1), {}, {.live = true, .unicode = true, .columns = 40})[0];
   };
-  EXPECT_EQ(title(40), named.run.name + "  ZeRO-2  2 ranks  k = 3  fp32");
-  EXPECT_EQ(display_width(title(40)), 39);
-  EXPECT_EQ(title(39), named.run.name + "  ZeRO-2  2 ranks  k = 3");
+  const std::string name = "損失 e\u0301 🚀";  // 4 + 1 + 1 + 1 + 2 columns
+  EXPECT_EQ(title(name), name + "  ZeRO-2  2 ranks  k = 3  fp32");
+  EXPECT_EQ(display_width(title(name)), 39);
+  EXPECT_EQ(title(name + "!"), name + "!  ZeRO-2  2 ranks  k = 3");
 }
 
 TEST(TerminalView, SurvivesAnythingInAStep) {
