@@ -247,12 +247,15 @@ Command add_overlap(CLI::App& program) {
   const auto command = std::make_shared<OverlapCommand>();
   CLI::App* const line = program.add_subcommand(
       "overlap",
-      "How much of the gradients' communication overlap_comm hides: the 10M model, tied "
-      "and untied, under every stage, on a modelled link on\n"
+      "How much of the gradients' communication overlap_comm hides: the 10M model, tied and "
+      "untied, under every stage, on a modelled link on\n"
       "which a step's gradients take half of the backward.\n"
-      "backward: without what it waited for; gradients: their transfers; last: the last "
-      "bucket's, which nothing can hide; exposed: the\n"
-      "computation stood still for gradients; at end: of that, ");
+      "backward: without what it waited for; gradients: their transfers; last: the last bucket's, "
+      "which nothing can hide; exposed: the\n"
+      "computation stood still for gradients; at end: of that, after the backward; hidden: "
+      "(gradients - exposed) / (gradients - last);\n"
+      "gathers: the computation stood still for parameters; volume: bytes sent over those of 2 x "
+      "parameters x (N - 1) / N elements.");
   command->training = {.model = model_10m(), .batch_size = 4, .block_length = 256, .ranks = 2};
   line->add_option("--ranks", command->training.ranks, "Ranks; each gets cores / ranks threads")
       ->check(CLI::Range(2, 64))

@@ -106,7 +106,7 @@ void train_rank(const VisionOptions& options, checkpoint::Writer* writer, RankCo
     checkpoint::RankWriter rank_writer(*writer, context.rank(), snapshot);
     checkpoint::Manifest manifest;
     manifest.state.step = options.steps;
-    manifest.state.engine = engine.progress();
+    manifest.state.engine = engine.state();
     manifest.parameters = checkpoint::describe(model.parameters());
     manifest.tensors = checkpoint::tensors_of(engine);
     rank_writer.save(manifest);

@@ -2,6 +2,7 @@
 
 #include "apps/train_gpt/config/config_table.h"
 #include "zero/options.h"
+#include "zero/stage.h"
 
 namespace zerolab::app {
 namespace {

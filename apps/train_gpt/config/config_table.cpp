@@ -7,8 +7,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "zero/stage.h"
-
 namespace zerolab::app {
 namespace {
 

@@ -3,13 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <functional>
 #include <limits>
 
 #include "apps/train_gpt/metrics/metrics_records.h"
 #include "apps/train_gpt/report/compare_variants.h"
+#include "apps/train_gpt/report/losses.h"
 #include "apps/train_gpt/setup/modelled_link.h"
 #include "apps/train_gpt/text/text_table.h"
 
@@ -199,15 +198,6 @@ void loss_rows(ComparisonTable& table, const std::vector<Compared>& runs) {
 }
 
 }  // namespace
-
-double loss_difference(double a, double b) {
-  if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) {
-    return 0.0;
-  }
-  const double relative = std::abs(a - b) / std::abs(b);
-  return std::isnan(relative) ? std::numeric_limits<double>::infinity()
-                              : std::max(relative, std::numeric_limits<double>::denorm_min());
-}
 
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs) {
   const bool modelled = !modelled_link_json(config.comm).is_null();

@@ -15,9 +15,6 @@ struct Compared {
   MemoryLedger::Snapshot predicted;  ///< rank 0's, by the dry run
 };
 
-/// |a - b| / |b|; 0 exactly where both are the same bits, infinite where one is not finite.
-double loss_difference(double a, double b);
-
 /// The table: memory, bytes sent, times, result; one column a run. Ratios and losses are against
 /// the first.
 std::string comparison_table(const RunConfig& config, const std::vector<Compared>& runs);

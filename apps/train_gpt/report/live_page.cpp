@@ -1,5 +1,6 @@
 #include "apps/train_gpt/report/live_page.h"
 
+#include "apps/train_gpt/report/losses.h"
 #include "apps/train_gpt/report/report_data.h"
 #include "apps/train_gpt/report/report_page.h"
 

@@ -13,9 +13,4 @@ namespace zerolab::app {
 /// does not hold for the run. Of bounded size: curves are thinned out.
 nlohmann::json report_data(const std::vector<LoggedRun>& runs);
 
-/// At most about `most` of the steps: the lowest and the highest loss of stretches of as many steps
-/// each, and the first and the last, so that no peak is lost. The same again and again keeps the
-/// whole curve.
-std::vector<LoggedStep> thinned_out(const std::vector<LoggedStep>& steps, size_t most);
-
 }  // namespace zerolab::app

@@ -20,7 +20,7 @@ namespace zerolab {
 namespace {
 
 constexpr float kFloatInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
 
 class Plain : public testing::Test {
  protected:
@@ -123,11 +123,11 @@ TEST_F(Plain, StatisticsDoNotDependOnTheOrderOfBlocks) {
 
 TEST_F(Plain, StatisticsNameTheFirstNonFiniteElement) {
   const Tensor statistics = fresh_statistics();
-  rank_.backend->gradient_statistics(stream(), vector({1, 2, 3, kNan}), 2, 100, statistics);
+  rank_.backend->gradient_statistics(stream(), vector({1, 2, 3, kFloatNan}), 2, 100, statistics);
   EXPECT_EQ(statistics.to_host<int64_t>()[kFirstNonFiniteWord], 103);
   EXPECT_EQ(statistics.to_host<int64_t>()[kNonFiniteKindWord], kNaN);
-  rank_.backend->gradient_statistics(stream(), vector({1, -kFloatInf, kNan}), 2, 50, statistics);
-  rank_.backend->gradient_statistics(stream(), vector({kNan}), 2, 70, statistics);
+  rank_.backend->gradient_statistics(stream(), vector({1, -kFloatInf, kFloatNan}), 2, 50, statistics);
+  rank_.backend->gradient_statistics(stream(), vector({kFloatNan}), 2, 70, statistics);
   std::vector<int64_t> words = statistics.to_host<int64_t>();
   EXPECT_EQ(words[kFirstNonFiniteWord], 51);
   EXPECT_EQ(words[kNonFiniteKindWord], kInfinity);

@@ -150,7 +150,7 @@ TEST(Faults, Row19_SmallMicroGradientsInBf16AddUpInFp32) {
 }
 
 /// Whatever part of the division comes before the sum, the result is the mean; all else is refused
-/// (tests/zero/options_test.cpp).
+/// (tests/zero/stage_plan_test.cpp).
 TEST(Faults, Row20_PrescaleAndPredivideGiveTheExactMean) {
   for (const int world_size : {1, 2, 4}) {
     for (const int micro_batches : {1, 2}) {

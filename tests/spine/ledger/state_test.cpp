@@ -155,7 +155,7 @@ TEST(StateLedger, LionHoldsHalfOfAdamsState) {
       const int64_t held = rank.context.ledger().snapshot().current_of(Category::kOptimizerState);
       EXPECT_EQ(held, 4 * kNumParams / (stage == 0 ? 1 : 3));
       for (const zero::StateBytes& state :
-           zero::state_bytes(rank.engine.layout(), rank.engine.options(), 1)) {
+           zero::state_bytes(rank.engine.layout(), rank.engine.plan(), 1)) {
         if (state.category == Category::kOptimizerState) {
           EXPECT_EQ(held, state.bytes);
         }

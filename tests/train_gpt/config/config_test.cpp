@@ -147,7 +147,7 @@ TEST(Config, ChecksTypeAndRange) {
   EXPECT_EQ(parse_error("[optimizer]\nbetas = [0.9]\n"),
             at("optimizer.betas; got [0.9], expected an array of two numbers >= 0 and < 1"));
   EXPECT_EQ(parse_error("[optimizer]\nname = \"adam\"\n"),
-            at("optimizer.name; got \"adam\", expected \"adamw\", \"sgd\" or \"lion\""));
+            at("optimizer.name; got \"adam\", expected \"adamw\" or \"sgd\" or \"lion\""));
   EXPECT_EQ(parse_error("[data]\npath = [\"a\", 1]\n"),
             at("data.path; got [\"a\", 1], expected text or an array of texts"));
   EXPECT_EQ(parse_error("[zero]\nreduce_bucket_size = \"big\"\n"),
@@ -228,8 +228,10 @@ TEST(Config, ReadyFilesAreInOrder) {
   const std::filesystem::path folder = std::filesystem::path(SOURCE_FOLDER) / "configs";
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    EXPECT_NO_THROW(load_config(file.path(), {"data.path=/dev/null"})) << file.path();
-    ++files;
+    if (file.path().extension() == ".toml") {
+      EXPECT_NO_THROW(load_config(file.path(), {"data.path=/dev/null"})) << file.path();
+      ++files;
+    }
   }
   EXPECT_GE(files, 2u);
 }

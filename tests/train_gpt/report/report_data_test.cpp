@@ -175,27 +175,6 @@ TEST(ReportData, FieldsOfAnyTypeAreNoError) {
   }
 }
 
-TEST(ReportData, ThinnedOutCurvesKeepTheirPeaks) {
-  std::vector<LoggedStep> steps;
-  for (int64_t i = 1; i <= 100000; ++i) {
-    steps.push_back({i, 1.0 + 1.0 / static_cast<double>(i), 1.0});
-  }
-  steps[54320].loss = 9.0;
-  steps[76543].loss = -9.0;
-  const std::vector<LoggedStep> thin = thinned_out(steps, 1000);
-  EXPECT_LE(thin.size(), 1002);
-  EXPECT_GE(thin.size(), 500);
-  EXPECT_EQ(thin.front().step, 1);
-  EXPECT_EQ(thin.back().step, 100000);
-  const auto has = [&](double loss) {
-    return std::ranges::any_of(thin, [&](const LoggedStep& step) { return step.loss == loss; });
-  };
-  EXPECT_TRUE(has(9.0));
-  EXPECT_TRUE(has(-9.0));
-  EXPECT_TRUE(std::ranges::is_sorted(thin, {}, &LoggedStep::step));
-  EXPECT_EQ(thinned_out({steps[0], steps[1]}, 1000).size(), 2);
-}
-
 TEST(ReportPage, NoTextCanEndTheScript) {
   const std::string text = "</script><script>alert(1)</script><!-- \xff \" \\ {{data}}";
   const std::string page = report_page({{"name", text}});

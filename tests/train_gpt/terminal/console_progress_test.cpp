@@ -10,14 +10,14 @@
 namespace zerolab::app {
 namespace {
 
-RunConfig config(int64_t log_every) {
+RunConfig run_of_100_steps(int64_t log_every) {
   RunConfig config;
   config.run.steps = 100;
   config.run.log_every = log_every;
   return config;
 }
 
-StepRecord record(int64_t step) {
+StepRecord step_record_of(int64_t step) {
   StepRecord record;
   record.step = step;
   record.result.loss = 2.34567;
@@ -33,7 +33,7 @@ std::string shown(const Terminal& terminal, int64_t log_every,
   char* buffer = nullptr;
   size_t size = 0;
   std::FILE* out = open_memstream(&buffer, &size);
-  const RunConfig run = config(log_every);
+  const RunConfig run = run_of_100_steps(log_every);
   {
     ConsoleProgress progress(out, terminal, run);
     use(progress);
@@ -56,7 +56,7 @@ size_t draws(const std::string& text) {
 TEST(ConsoleProgress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
   const std::string text = shown({}, 40, [](ConsoleProgress& progress) {
     for (int64_t step = 1; step <= 100; ++step) {
-      progress.update(record(step), 0.5 * static_cast<double>(step));
+      progress.update(step_record_of(step), 0.5 * static_cast<double>(step));
     }
     progress.note("done");
   });
@@ -70,7 +70,7 @@ TEST(ConsoleProgress, PlainLinesComeEveryLogEveryAndAtTheEnd) {
 TEST(ConsoleProgress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
   const std::string text = shown({.live = true, .columns = 30}, 40, [](ConsoleProgress& progress) {
     for (int64_t step = 1; step <= 99; ++step) {
-      progress.update(record(step), 0.03125 * static_cast<double>(step));
+      progress.update(step_record_of(step), 0.03125 * static_cast<double>(step));
     }
   });
   // Of steps 1, 5, 9, ..., 97, and of the last, which waited.
@@ -83,9 +83,9 @@ TEST(ConsoleProgress, TheViewIsDrawnTenTimesASecondAndAtTheEnd) {
 TEST(ConsoleProgress, NotesStayAboveTheView) {
   const std::string text = shown({.live = true, .columns = 78}, 1, [](ConsoleProgress& progress) {
     progress.note("first");
-    progress.update(record(10), 1.0);
+    progress.update(step_record_of(10), 1.0);
     progress.note("second");
-    progress.update(record(11), 1.01);
+    progress.update(step_record_of(11), 1.01);
     progress.finish();
     progress.note("third");
   });
@@ -103,9 +103,9 @@ TEST(ConsoleProgress, NotesStayAboveTheView) {
 }
 
 TEST(ConsoleProgress, WithoutAnOutputNothingHappens) {
-  const RunConfig run = config(1);
+  const RunConfig run = run_of_100_steps(1);
   ConsoleProgress progress(nullptr, {.live = true}, run);
-  progress.update(record(100), 1.0);
+  progress.update(step_record_of(100), 1.0);
   progress.note("nothing");
   progress.finish();
 }
