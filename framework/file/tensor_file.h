@@ -34,7 +34,7 @@ class TensorFile {
   /// Throws `Error` unless `path` is a regular file that can be read.
   explicit TensorFile(const std::string& path);
   int64_t file_bytes() const { return file_bytes_; }
-  /// Throws `Error` where the file ends before `out` is full.
+  /// Throws `Error` if the file ends before `out` is full.
   void read_bytes(int64_t offset, std::span<std::byte> out);
   /// `out.size()` elements of `dtype` from byte `offset` on, widened.
   void read_floats(int64_t offset, DType dtype, std::span<float> out);

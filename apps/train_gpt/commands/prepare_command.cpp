@@ -102,8 +102,8 @@ PrepareState begin(const PrepareOptions& options, PrepareState wanted) {
 
 /// Turns texts into llm.c shards and shows how far it is. The shards do not
 /// depend on the number of threads, nor on whether it was stopped in between. A vocabulary with an
-/// end of text has it between two inputs. Throws `ConfigError` where the inputs or options are
-/// wrong, or not those of the shards that are there, and `Error` where a file cannot be read or
+/// end of text has it between two inputs. Throws `ConfigError` if the inputs or options are
+/// wrong, or not those of the shards that are there, and `Error` if a file cannot be read or
 /// written; finished shards stay. Returns the exit status: 1 where `stop` ended it early.
 int prepare(const PrepareOptions& options, const std::atomic<bool>& stop) {
   const std::vector<std::string> paths = paths_of(options);

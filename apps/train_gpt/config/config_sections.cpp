@@ -195,7 +195,8 @@ void add_loss_scale(std::vector<Entry>& table) {
                                       "Steps without overflow before a dynamic scale doubles.")
       .in(between(1, 1e9));
   loss_scale
-      .key<&LossScaleSection::hysteresis>("hysteresis", "Overflows before a dynamic scale halves.")
+      .key<&LossScaleSection::hysteresis>(
+          "hysteresis", "Which overflow halves a dynamic scale first; each later one does too.")
       .in(between(1, 1e9));
   loss_scale
       .key<&LossScaleSection::min>(
