@@ -33,9 +33,8 @@ class Block final : public nn::Module {
         norm_2_(scope.child("norm_2"), kWidth, true),
         widen_(scope.child("widen"), kWidth, 2 * kWidth, true, 0.1),
         narrow_(scope.child("narrow"), 2 * kWidth, kWidth, true, 0.1) {
-    for (const nn::Module* module :
-         std::initializer_list<const nn::Module*>{&norm_1_, &qkv_, &projection_, &norm_2_, &widen_,
-                                                  &narrow_}) {
+    for (const nn::Module* module : std::initializer_list<const nn::Module*>{
+             &norm_1_, &qkv_, &projection_, &norm_2_, &widen_, &narrow_}) {
       add_module(*module);
     }
   }
@@ -55,15 +54,15 @@ class Block final : public nn::Module {
   const nn::Linear narrow_;
 };
 
-/// A small vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021), with
-/// the mean over patches in the place of a class token.
+/// A small vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021),
+/// with the mean over patches in the place of a class token.
 class VisionTransformer final : public nn::Module {
  public:
   explicit VisionTransformer(const nn::Scope& scope)
       : Module(scope),
         embedding_(scope.child("embedding"), kPatch * kPatch, kWidth, true, 0.3),
-        positions_(add_parameter(scope, "positions", Shape{kPatches, kWidth},
-                                 nn::Init::normal(0.1))),
+        positions_(
+            add_parameter(scope, "positions", Shape{kPatches, kWidth}, nn::Init::normal(0.1))),
         norm_(scope.child("norm"), kWidth, true),
         head_(scope.child("head"), kWidth, kClasses, true, 0.1) {
     add_module(embedding_);

@@ -26,7 +26,7 @@ struct VisionResult {
   double accuracy = 0.0;       ///< on images that are never trained on
   std::vector<float> weights;  ///< of rank 0, in the parameters' order
   int64_t num_params = 0;
-  int64_t padding = 0;  ///< elements that the flat buffer has beside them
+  int64_t padding = 0;            ///< elements that the flat buffer has beside them
   MemoryLedger::Snapshot memory;  ///< of rank 0, after the last step
   std::string memory_table;
 };

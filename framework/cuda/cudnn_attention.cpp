@@ -97,25 +97,26 @@ class Plan {
     const auto k = input(kK, 3 * width);
     const auto v = input(kV, 3 * width);
     if (call.pass == AttentionCall::Pass::kForward) {
-      const auto [out, log_sum_exp] = graph_.sdpa(q, k, v,
-                                                  fe::graph::SDPA_attributes()
-                                                      .set_name("attention")
-                                                      .set_generate_stats(true)
-                                                      .set_causal_mask(call.mask == AttentionMask::kCausal)
-                                                      .set_attn_scale(scale));
+      const auto [out, log_sum_exp] =
+          graph_.sdpa(q, k, v,
+                      fe::graph::SDPA_attributes()
+                          .set_name("attention")
+                          .set_generate_stats(true)
+                          .set_causal_mask(call.mask == AttentionMask::kCausal)
+                          .set_attn_scale(scale));
       output(out, kOut, width);
       describe_log_sum_exp(*log_sum_exp);
       log_sum_exp->set_output(true);
     } else {
       fe::graph::Tensor_attributes log_sum_exp;
       describe_log_sum_exp(log_sum_exp);
-      const auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, input(kOut, width), input(kDy, width),
-                                                     graph_.tensor(log_sum_exp),
-                                                     fe::graph::SDPA_backward_attributes()
-                                                         .set_name("attention_backward")
-                                                         .set_causal_mask(call.mask == AttentionMask::kCausal)
-                                                         .set_attn_scale(scale)
-                                                         .set_deterministic_algorithm(true));
+      const auto [dq, dk, dv] = graph_.sdpa_backward(
+          q, k, v, input(kOut, width), input(kDy, width), graph_.tensor(log_sum_exp),
+          fe::graph::SDPA_backward_attributes()
+              .set_name("attention_backward")
+              .set_causal_mask(call.mask == AttentionMask::kCausal)
+              .set_attn_scale(scale)
+              .set_deterministic_algorithm(true));
       output(dq, kDq, 3 * width);
       output(dk, kDk, 3 * width);
       output(dv, kDv, 3 * width);

@@ -27,9 +27,8 @@ struct MeanOfPositions {
 
 void CudaBackend::mean_positions(Stream& stream, const Tensor& x, const Tensor& out) {
   cuda::with_device_type(out.dtype(), [&]<typename T>(T) {
-    cuda::for_packs<1>(
-        cuda::handle_of(stream), out.numel(), true,
-        MeanOfPositions<T>{x.data<T>(), out.data<T>(), x.shape()[1], x.shape()[2]});
+    cuda::for_packs<1>(cuda::handle_of(stream), out.numel(), true,
+                       MeanOfPositions<T>{x.data<T>(), out.data<T>(), x.shape()[1], x.shape()[2]});
   });
 }
 

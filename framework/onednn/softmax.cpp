@@ -43,23 +43,23 @@ void OnednnBackend::softmax_backward(Stream& stream, const Tensor& out, const Te
                                      const Tensor& dx, bool accumulate) {
   const int64_t cols = out.shape().cols();
   with_type(out.dtype(), [&]<typename T>(T) {
-    onednn::launch_chunks(
-        stream, out.shape().rows(), onednn::row_grain(cols),
-        [out = elements<T>(out), dy = elements<T>(dy), dx = elements<T>(dx), cols, accumulate](
-            int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            const int64_t at = row * cols;
-            Vector sums = {};
-            for_vectors(0, cols, [&](int64_t j, auto lanes) {
-              sums += lanes.load(out + at + j) * lanes.load(dy + at + j);
-            });
-            const float mean = onednn::sum_of(sums);
-            for_vectors(0, cols, [&](int64_t j, auto lanes) {
-              const Vector gradient = lanes.load(out + at + j) * (lanes.load(dy + at + j) - mean);
-              onednn::put(lanes, dx + at + j, gradient, accumulate);
-            });
-          }
-        });
+    onednn::launch_chunks(stream, out.shape().rows(), onednn::row_grain(cols),
+                          [out = elements<T>(out), dy = elements<T>(dy), dx = elements<T>(dx), cols,
+                           accumulate](int64_t begin, int64_t end) {
+                            for (int64_t row = begin; row < end; ++row) {
+                              const int64_t at = row * cols;
+                              Vector sums = {};
+                              for_vectors(0, cols, [&](int64_t j, auto lanes) {
+                                sums += lanes.load(out + at + j) * lanes.load(dy + at + j);
+                              });
+                              const float mean = onednn::sum_of(sums);
+                              for_vectors(0, cols, [&](int64_t j, auto lanes) {
+                                const Vector gradient =
+                                    lanes.load(out + at + j) * (lanes.load(dy + at + j) - mean);
+                                onednn::put(lanes, dx + at + j, gradient, accumulate);
+                              });
+                            }
+                          });
   });
 }
 

@@ -71,8 +71,7 @@ TEST_F(Rearrange, MeanAndSoftmaxOfKnownNumbers) {
 /// Where all positions see each other, their order does not matter.
 TEST_F(Rearrange, FullAttentionFollowsItsPositions) {
   const Tensor qkv = rank_.normal({1, 2, 12}, DType::kFloat64, "qkv");
-  const Tensor swapped =
-      ops::concatenate(ops::slice(qkv, 1, 1, 1), ops::slice(qkv, 1, 0, 1), 1);
+  const Tensor swapped = ops::concatenate(ops::slice(qkv, 1, 1, 1), ops::slice(qkv, 1, 0, 1), 1);
   const std::vector<double> out = rank_.numbers(ops::full_attention(qkv, 2));
   const std::vector<double> other = rank_.numbers(ops::full_attention(swapped, 2));
   for (size_t i = 0; i < 4; ++i) {

@@ -126,7 +126,8 @@ TEST_F(Plain, StatisticsNameTheFirstNonFiniteElement) {
   rank_.backend->gradient_statistics(stream(), vector({1, 2, 3, kFloatNan}), 2, 100, statistics);
   EXPECT_EQ(statistics.to_host<int64_t>()[kFirstNonFiniteWord], 103);
   EXPECT_EQ(statistics.to_host<int64_t>()[kNonFiniteKindWord], kNaN);
-  rank_.backend->gradient_statistics(stream(), vector({1, -kFloatInf, kFloatNan}), 2, 50, statistics);
+  rank_.backend->gradient_statistics(stream(), vector({1, -kFloatInf, kFloatNan}), 2, 50,
+                                     statistics);
   rank_.backend->gradient_statistics(stream(), vector({kFloatNan}), 2, 70, statistics);
   std::vector<int64_t> words = statistics.to_host<int64_t>();
   EXPECT_EQ(words[kFirstNonFiniteWord], 51);
