@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the format of every source, and with clang-tidy the libraries and programs that build/ compiles, two at a time:
+# Checks the format of every source, and with clang-tidy the libraries that build/ compiles, two at a time; not the kernels
+# of framework/onednn and framework/cuda, which are written for other compilers:
 #   scripts/lint.sh            all of them
 #   scripts/lint.sh COMMIT     those changed since COMMIT, whose units are the files themselves (a build without unity)
 set -euo pipefail
@@ -14,8 +15,8 @@ units=$(python3 - "$folder" "${1:-}" <<'PYTHON'
 import json, os, subprocess, sys
 folder, commit = sys.argv[1:]
 files = [os.path.relpath(entry["file"]) for entry in json.load(open(f"{folder}/compile_commands.json"))]
-top = tuple(name + "/" for name in ("framework", "optim", "models", "zero", "data", "checkpoint", "examples", "apps"))
-files = [name for name in files if name.removeprefix(folder + "/").startswith(top) and "page_template" not in name]
+top = tuple(name + "/" for name in ("framework", "optim", "models", "zero", "data", "checkpoint"))
+files = [name for name in files if name.removeprefix(folder + "/").startswith(top) and "onednn" not in name and "cuda" not in name]
 if commit:
     changed = subprocess.run(["git", "diff", "--name-only", commit], capture_output=True, text=True, check=True)
     files = [name for name in files if name in changed.stdout.split()]

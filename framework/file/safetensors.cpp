@@ -115,6 +115,7 @@ void SafetensorsFile::parse_header(const std::string& header, int64_t data_bytes
   }
 
   std::vector<std::pair<const std::string, Record>*> ordered;
+  ordered.reserve(records_.size());
   for (auto& entry : records_) {
     ordered.push_back(&entry);
   }
@@ -155,6 +156,7 @@ const SafetensorsFile::Record& SafetensorsFile::float_record(const std::string& 
 
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
+  names.reserve(records_.size());
   for (const auto& [name, record] : records_) {
     names.push_back(name);
   }
