@@ -8,6 +8,7 @@
 
 #include "framework/core/error.h"
 #include "framework/file/safetensors.h"
+#include "framework/tensor/backend.h"
 #include "models/weights.h"
 #include "tests/checkpoint/saved_engine.h"
 #include "tests/data/test_files.h"

@@ -17,17 +17,8 @@ Ended report(const SmallRun& run, std::vector<std::string> arguments) {
   return Program(run.folder(), arguments).wait();
 }
 
-TEST(Report, ShowsTheNumbersOfTheLogInABrowser) {
-  const SmallRun run;
-  const Ended ended = run.run("compare", {"log.peak_tflops=0.001"});
-  ASSERT_EQ(ended.status, 0) << ended.err;
-  EXPECT_NE(ended.out.find("report: runs/small/report.html\n"), std::string::npos) << ended.out;
-  const json page = PageProbe(run.folder().path("runs/small/report.html")).next();
-  ASSERT_TRUE(page.is_object());
-  EXPECT_EQ(page.at("console"), json::array());
-  EXPECT_EQ(page.at("title"), "stage-0, stage-1, stage-2 – zerolab report");
-
-  // Charts are drawn, at each width and in each colour scheme, and nothing is wider than the page.
+/// Charts are drawn, at each width and in each colour scheme, and nothing is wider than the page.
+void expect_charts(const json& page) {
   std::map<std::string, std::string> backgrounds;
   for (const auto& [view, look] : page.at("views").items()) {
     EXPECT_LE(look.at("overflow"), 0) << view;
@@ -48,70 +39,100 @@ TEST(Report, ShowsTheNumbersOfTheLogInABrowser) {
   EXPECT_EQ(backgrounds, (std::map<std::string, std::string>{{"light", "rgb(255, 255, 255)"},
                                                              {"dark", "rgb(20, 24, 29)"}}));
   EXPECT_EQ(page.at("toggled"), "rgb(255, 255, 255)");  // after the last view, a dark one
+}
 
+void expect_overview(const json& page, int stage) {
   const auto overview = rows_of(page, "overview", 0);
+  ASSERT_EQ(overview.size(), 3);
+  const std::string label = stage == 0 ? "DDP" : "ZeRO-" + std::to_string(stage);
+  EXPECT_EQ(overview[stage].at("run"), label);
+  EXPECT_EQ(overview[stage].at("against the first run"), "same bits in 6 steps");
+}
+
+void expect_memory(const json& page, int stage, const json& summary, const json& layout) {
   const auto memory = rows_of(page, "memory", 0);
   const auto state = rows_of(page, "memory", 1);
-  const auto sent = rows_of(page, "communication", 0);
-  const auto time = rows_of(page, "time", 0);
-  const auto throughput = rows_of(page, "throughput", 0);
-  const auto loss = rows_of(page, "loss", 0);
-  const auto owners = rows_of(page, "layout", 0);
-  ASSERT_EQ(overview.size(), 3);
   ASSERT_EQ(memory.size(), 6);
   ASSERT_EQ(state.size(), 9);
+  for (int rank = 0; rank < 2; ++rank) {
+    const json& held = summary.at("memory").at(rank);
+    const auto& row = memory[2 * stage + rank];
+    EXPECT_EQ(row.at("rank"), rank);
+    EXPECT_EQ(row.at("total"), held.at("total").at("peak"));
+    EXPECT_EQ(row.at("activations"), held.at("activations").at("at_total_peak"));
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto& row = state[3 * stage + i];
+    std::string category = row.at("category");
+    std::ranges::replace(category, ' ', '_');
+    EXPECT_EQ(row.at("formula"), layout.at("state_bytes").at(category).at("formula"));
+    EXPECT_EQ(row.at("tracked"), layout.at("state_bytes").at(category).at("bytes"));
+    EXPECT_EQ(row.at("difference"), 0);
+  }
+}
+
+/// Communication, time, throughput and loss, each a table with a row for each run.
+void expect_measurements(const json& page, int stage, const json& summary) {
+  const auto sent = rows_of(page, "communication", 0).at(stage);
+  EXPECT_EQ(sent.at("sent"), summary.at("bytes_sent_per_step"));
+  EXPECT_EQ(sent.at("ratio to DDP"), 1);
+  EXPECT_EQ(sent.at("difference"), 0);
+  const auto time = rows_of(page, "time", 0).at(stage);
+  EXPECT_EQ(time.at("forward"), summary.at("ms").at("forward"));
+  EXPECT_EQ(time.at("exposed communication"), summary.at("ms").at("comm_exposed"));
+  const auto throughput = rows_of(page, "throughput", 0).at(stage);
+  EXPECT_EQ(throughput.at("tokens/s"), summary.at("tokens_per_s"));
+  EXPECT_EQ(throughput.at("MFU"), throughput.at("operations a token").get<double>() *
+                                      summary.at("tokens_per_s").get<double>() / 1e9);
+  const auto loss = rows_of(page, "loss", 0).at(stage);
+  EXPECT_EQ(loss.at("last"), summary.at("final_loss"));
+  EXPECT_EQ(loss.at("validation"), summary.at("eval_loss"));
+}
+
+void expect_timeline(const json& page, int stage, const json& timeline) {
+  EXPECT_EQ(timeline.at("step"), 2);
+  const auto samples = rows_of(page, "timeline", stage);
+  ASSERT_EQ(samples.size(), timeline.at("samples").size());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const json& sample = timeline.at("samples").at(i);
+    EXPECT_EQ(samples[i].at("phase"), sample.at("phase"));
+    EXPECT_EQ(samples[i].at("total"), sample.at("bytes").at("total"));
+  }
+}
+
+/// One layout, of which each parameter's elements are owned once.
+void expect_owners(const json& page, const json& layout) {
+  EXPECT_EQ(page.at("tables").at("layout").size(), 1);
+  double numel = 0;
+  for (const auto& row : rows_of(page, "layout", 0)) {
+    numel += row.at("elements").get<double>();
+  }
+  EXPECT_EQ(numel, layout.at("num_params"));
+}
+
+TEST(Report, ShowsTheNumbersOfTheLogInABrowser) {
+  const SmallRun run;
+  const Ended ended = run.run("compare", {"log.peak_tflops=0.001"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_NE(ended.out.find("report: runs/small/report.html\n"), std::string::npos) << ended.out;
+  const json page = PageProbe(run.folder().path("runs/small/report.html")).next();
+  ASSERT_TRUE(page.is_object());
+  EXPECT_EQ(page.at("console"), json::array());
+  EXPECT_EQ(page.at("title"), "stage-0, stage-1, stage-2 – zerolab report");
+  expect_charts(page);
   for (int stage = 0; stage < 3; ++stage) {
+    SCOPED_TRACE("stage " + std::to_string(stage));
     const auto log = run.log("runs/small/stage-" + std::to_string(stage) + "/metrics.jsonl");
     const json summary = of_event(log, "summary").at(0);
     const json layout = of_event(log, "layout").at(0);
-    const std::string label = stage == 0 ? "DDP" : "ZeRO-" + std::to_string(stage);
-    EXPECT_EQ(overview[stage].at("run"), label);
-    EXPECT_EQ(overview[stage].at("against the first run"), "same bits in 6 steps");
-    for (int rank = 0; rank < 2; ++rank) {
-      const json& held = summary.at("memory").at(rank);
-      const auto& row = memory[2 * stage + rank];
-      EXPECT_EQ(row.at("rank"), rank);
-      EXPECT_EQ(row.at("total"), held.at("total").at("peak"));
-      EXPECT_EQ(row.at("activations"), held.at("activations").at("at_total_peak"));
-    }
-    for (int i = 0; i < 3; ++i) {
-      const auto& row = state[3 * stage + i];
-      std::string category = row.at("category");
-      std::ranges::replace(category, ' ', '_');
-      EXPECT_EQ(row.at("formula"), layout.at("state_bytes").at(category).at("formula"));
-      EXPECT_EQ(row.at("tracked"), layout.at("state_bytes").at(category).at("bytes"));
-      EXPECT_EQ(row.at("difference"), 0);
-    }
-    EXPECT_EQ(sent[stage].at("sent"), summary.at("bytes_sent_per_step"));
-    EXPECT_EQ(sent[stage].at("ratio to DDP"), 1);
-    EXPECT_EQ(sent[stage].at("difference"), 0);
-    EXPECT_EQ(time[stage].at("forward"), summary.at("ms").at("forward"));
-    EXPECT_EQ(time[stage].at("exposed communication"), summary.at("ms").at("comm_exposed"));
-    EXPECT_EQ(throughput[stage].at("tokens/s"), summary.at("tokens_per_s"));
-    EXPECT_EQ(throughput[stage].at("MFU"),
-              throughput[stage].at("operations a token").get<double>() *
-                  summary.at("tokens_per_s").get<double>() / 1e9);
-    EXPECT_EQ(loss[stage].at("last"), summary.at("final_loss"));
-    EXPECT_EQ(loss[stage].at("validation"), summary.at("eval_loss"));
-
-    const json timeline = of_event(log, "timeline").back();
-    EXPECT_EQ(timeline.at("step"), 2);
-    const auto samples = rows_of(page, "timeline", stage);
-    ASSERT_EQ(samples.size(), timeline.at("samples").size());
-    for (size_t i = 0; i < samples.size(); ++i) {
-      const json& sample = timeline.at("samples").at(i);
-      EXPECT_EQ(samples[i].at("phase"), sample.at("phase"));
-      EXPECT_EQ(samples[i].at("total"), sample.at("bytes").at("total"));
+    expect_overview(page, stage);
+    expect_memory(page, stage, summary, layout);
+    expect_measurements(page, stage, summary);
+    expect_timeline(page, stage, of_event(log, "timeline").back());
+    if (stage == 0) {
+      expect_owners(page, layout);
     }
   }
-  // One layout, of which each parameter's elements are owned once.
-  EXPECT_EQ(page.at("tables").at("layout").size(), 1);
-  double numel = 0;
-  for (const auto& row : owners) {
-    numel += row.at("elements").get<double>();
-  }
-  EXPECT_EQ(numel,
-            of_event(run.log("runs/small/stage-0/metrics.jsonl"), "layout").at(0).at("num_params"));
 }
 
 TEST(Report, TheSawToothOfZero2IsInTheTimeline) {

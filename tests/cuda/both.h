@@ -11,16 +11,11 @@
 #include <vector>
 
 #include "framework/cuda/backend.h"
+#include "framework/tensor/backend.h"
+#include "tests/cuda/device.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {
-
-/// Seeds the order in which a simulated device works; a real one has its own.
-void set_device_seed(uint64_t seed);
-/// How many simulated devices there are; throws where there are fewer real ones.
-void set_num_devices(int count);
-/// Throws where a simulated device's memory was written outside its blocks.
-void check_device_memory();
 
 /// One rank on the device.
 struct CudaRank {

@@ -1,6 +1,6 @@
 #include "framework/core/error.h"
 #include "framework/cuda/device.h"
-#include "tests/cuda/both.h"
+#include "tests/cuda/device.h"
 
 namespace zerolab {
 

@@ -1,5 +1,5 @@
 #include "cuda_sim/simulator.h"
-#include "tests/cuda/both.h"
+#include "tests/cuda/device.h"
 
 namespace zerolab {
 

@@ -3,7 +3,6 @@
 
 #include <nccl.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,25 +13,11 @@
 #include <vector>
 
 #include "cuda_sim/device.h"
+#include "cuda_sim/nccl_collective.h"
 #include "cuda_sim/simulator.h"
-#include "framework/core/half.h"
 
 namespace zerolab::cuda_sim {
 namespace {
-
-enum class Verb { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kTransfer };
-
-/// What all ranks say alike of one collective, or sender and receiver of a transfer. `count`: of a
-/// rank's smaller buffer, in elements.
-struct Request {
-  Verb verb;
-  size_t count;
-  ncclDataType_t type;
-  ncclRedOp_t op;
-  int root;
-
-  bool operator==(const Request&) const = default;
-};
 
 /// Sender and receiver of a transfer (-1: a collective), and its number in the order of calls.
 using Key = std::tuple<int, int, uint64_t>;
@@ -57,62 +42,6 @@ struct Clique {
   std::string text;
 };
 
-size_t bytes_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-      return 1;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt64:
-    case ncclFloat64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
-/// out = the sources' elements combined in rank order; 16-bit ones in fp32, rounded once.
-template <typename T>
-void combine(const std::vector<const std::byte*>& sources, size_t count, ncclRedOp_t op,
-             std::byte* out) {
-  using Number = Compute<T>;
-  std::vector<T> result(count);
-  for (size_t i = 0; i < count; ++i) {
-    const auto of = [&](const std::byte* source) {
-      return static_cast<Number>(reinterpret_cast<const T*>(source)[i]);
-    };
-    Number total = of(sources[0]);
-    for (size_t rank = 1; rank < sources.size(); ++rank) {
-      const Number next = of(sources[rank]);
-      total = op == ncclMax   ? std::max(total, next)
-              : op == ncclMin ? std::min(total, next)
-                              : static_cast<Number>(total + next);
-    }
-    result[i] = static_cast<T>(op == ncclAvg ? total / static_cast<Number>(sources.size()) : total);
-  }
-  std::memcpy(out, result.data(), count * sizeof(T));
-}
-
-void combine(const Collective& collective, size_t count, std::byte* out) {
-  const ncclRedOp_t op = collective.request.op;
-  switch (collective.request.type) {
-    case ncclFloat16:
-      return combine<Float16>(collective.sources, count, op, out);
-    case ncclBfloat16:
-      return combine<BFloat16>(collective.sources, count, op, out);
-    case ncclFloat64:
-      return combine<double>(collective.sources, count, op, out);
-    case ncclInt32:
-      return combine<int32_t>(collective.sources, count, op, out);
-    case ncclInt64:
-      return combine<int64_t>(collective.sources, count, op, out);
-    default:
-      return combine<float>(collective.sources, count, op, out);
-  }
-}
-
 /// One rank's part of a collective or transfer.
 struct Part {
   Request request;
@@ -124,36 +53,6 @@ struct Part {
   ncclComm_t comm;
   CUstream_st* stream;
 };
-
-/// A rank's buffer may be a part of what it receives (NCCL's "in place"), so that all is computed
-/// before anything is written.
-void execute(const Collective& collective) {
-  const Request& request = collective.request;
-  const size_t ranks = collective.sources.size();
-  const size_t bytes = request.count * bytes_of(request.type);
-  const bool gathers = request.verb == Verb::kAllGather;
-  const bool scatters = request.verb == Verb::kReduceScatter;
-  std::vector<std::byte> result(bytes * (gathers || scatters ? ranks : 1));
-  if (request.verb == Verb::kTransfer) {
-    std::memcpy(collective.outs[1], collective.sources[0], bytes);
-    return;
-  }
-  if (gathers) {
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      std::memcpy(&result[rank * bytes], collective.sources[rank], bytes);
-    }
-  } else if (request.verb == Verb::kBroadcast) {
-    std::memcpy(result.data(), collective.sources[static_cast<size_t>(request.root)], bytes);
-  } else {
-    combine(collective, request.count * (scatters ? ranks : 1), result.data());
-  }
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    if (request.verb != Verb::kReduce || rank == static_cast<size_t>(request.root)) {
-      std::memcpy(collective.outs[rank], &result[scatters ? rank * bytes : 0],
-                  scatters ? bytes : result.size());
-    }
-  }
-}
 
 /// Makes `error` that of all ranks.
 ncclResult_t fail(Clique& clique, ncclResult_t error, std::string text) {
@@ -234,7 +133,7 @@ ncclResult_t arrive(Device& device, const Part& part) {
     if (fault != Fault::kNone) {
       return;
     }
-    execute(*collective);
+    execute(collective->request, collective->sources, collective->outs);
     collective->done->reached = true;
     clique->collectives.erase(part.key);
   });

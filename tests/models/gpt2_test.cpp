@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/meta/backend.h"
+#include "framework/plain/backend.h"
 #include "models/gpt.h"
 #include "models/weights.h"
 #include "tests/framework/test_rank.h"

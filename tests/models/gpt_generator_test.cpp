@@ -7,6 +7,7 @@
 
 #include "framework/core/error.h"
 #include "framework/onednn/backend.h"
+#include "framework/plain/backend.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {

@@ -8,6 +8,7 @@
 #include "framework/core/error.h"
 #include "framework/kernels/linear_call.h"
 #include "framework/meta/backend.h"
+#include "framework/plain/backend.h"
 #include "framework/plain/plain_backend.h"
 #include "tests/framework/gradient_check.h"
 

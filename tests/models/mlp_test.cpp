@@ -4,6 +4,7 @@
 
 #include "framework/core/error.h"
 #include "framework/ops/mse.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/gradient_check.h"
 
 namespace zerolab {

@@ -6,6 +6,7 @@
 #include "framework/ops/elementwise.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/mse.h"
+#include "framework/tensor/backend.h"
 #include "tests/framework/fake_sink.h"
 #include "tests/framework/gradient_check.h"
 

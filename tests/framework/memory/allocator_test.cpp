@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "framework/tensor/backend.h"
 #include "tests/framework/test_rank.h"
 
 namespace zerolab {

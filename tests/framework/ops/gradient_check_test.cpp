@@ -13,6 +13,7 @@
 #include "framework/ops/positions.h"
 #include "framework/ops/rearrange.h"
 #include "framework/ops/softmax.h"
+#include "framework/tensor/backend.h"
 
 namespace zerolab {
 namespace {

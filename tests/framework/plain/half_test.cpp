@@ -12,6 +12,7 @@
 #include "framework/ops/layer_norm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/mse.h"
+#include "framework/tensor/backend.h"
 #include "framework/update_rules/update_rule.h"
 #include "tests/framework/fake_sink.h"
 #include "tests/framework/gradient_check.h"
