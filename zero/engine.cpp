@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 
 #include "framework/autograd/node.h"
 #include "framework/comm/agreement.h"
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 #include "framework/tensor/backend.h"
-#include "zero/poison.h"
 
 namespace zerolab::zero {
 namespace {
@@ -28,9 +28,8 @@ DType common_dtype(const std::vector<Parameter*>& parameters) {
   return dtype;
 }
 
-EngineOptions with_stage(EngineOptions options, int stage) {
-  options.stage = stage;
-  return options;
+void fill_with_nan(RankContext& context, const Tensor& tensor) {
+  context.backend().fill(context.compute(), tensor, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// Within a handler: throws the exception again after `undo`, which a group or device that has
@@ -214,8 +213,9 @@ StepResult Engine::step(const StepArguments& arguments) {
   }
   scaler_.update(result.skipped.has_value());
   if (debug_.poison) {
-    poison_gradients(context_, gradients_->storage,
-                     plan_.partitions.gradients ? partition : layout().segments());
+    for (const Segment& kept : plan_.partitions.gradients ? partition : layout().segments()) {
+      fill_with_nan(context_, gradients_->storage.at(kept));
+    }
   }
   if (debug_.hash_every > 0 && state_.attempts % debug_.hash_every == 0) {
     compare_parameters();
@@ -236,8 +236,16 @@ void Engine::update(const StepResult& result, double learning_rate) {
 }
 
 void Engine::poison_stale_parameters() {
-  if (debug_.poison && plan_.partitions.optimizer_state) {
-    zero::poison_stale_parameters(context_, layout(), flat_parameters());
+  if (!debug_.poison || !plan_.partitions.optimizer_state) {
+    return;
+  }
+  for (const Bucket& bucket : layout().buckets()) {
+    for (const Slice& slice : bucket.slices.all()) {
+      if (slice.owner != context_.rank()) {
+        const int64_t begin = bucket.offset + slice.bucket_offset;
+        fill_with_nan(context_, flat_parameters().range(begin, slice.numel));
+      }
+    }
   }
 }
 
@@ -276,7 +284,9 @@ void Engine::resume(const EngineState& state) {
 
 void Engine::set_stage(int stage) {
   require_between_steps("set_stage()");
-  const StagePlan wanted(with_stage(options_, stage), plan_.parameter_dtype, communicator_.size());
+  EngineOptions options = options_;
+  options.stage = stage;
+  const StagePlan wanted(options, plan_.parameter_dtype, communicator_.size());
   require_agreement(context_, communicator_, {static_cast<uint64_t>(stage)},
                     [&](size_t) { return fmt::format("set_stage({})", stage); });
   if (stage == plan_.stage) {

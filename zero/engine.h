@@ -123,6 +123,7 @@ class Engine {
   void require_between_steps(std::string_view what) const;
   void compare_parameters();
   void update(const StepResult& result, double learning_rate);
+  /// The other ranks' slices of the flat parameters, which mean nothing until they are gathered.
   void poison_stale_parameters();
   void check_skip_limit(const NonFinite& reason) const;
 

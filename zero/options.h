@@ -58,8 +58,8 @@ struct EngineOptions {
 
 /// Checks that cost time or memory.
 struct DebugOptions {
-  /// Fill un-owned slices with NaN as soon as they mean nothing, and tell which ranks a non-finite
-  /// gradient came from.
+  /// Fill un-owned slices and used gradients with NaN as soon as they mean nothing, so that a wrong
+  /// read shows in the loss, and tell which ranks a non-finite gradient came from.
   bool poison = false;
   int64_t hash_every = 0;  ///< steps between two comparisons of the ranks' parameters; 0: none
 

@@ -1,7 +1,6 @@
 #include "zero/partitioned_optimizer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "framework/tensor/backend.h"
 
@@ -116,34 +115,20 @@ void PartitionedOptimizer::gather_parameters() {
 
 void PartitionedOptimizer::repartition(const StagePlan& plan) {
   const bool partitioned = plan.partitions.optimizer_state;
-  if (partitioned == partitioned_) {
-    return;
-  }
-  std::vector<std::pair<Tensor*, Category>> tensors;
   for (Tensor& state : states_) {
-    tensors.emplace_back(&state, Category::kOptimizerState);
+    repartition(state, Category::kOptimizerState, partitioned);
   }
   if (master_.defined()) {
-    tensors.emplace_back(&master_, Category::kMasterWeights);
-  }
-  std::vector<Segment> updated = partitioned ? partition_segments_ : layout_.segments();
-  size_t moved = 0;
-  try {
-    for (; moved < tensors.size(); ++moved) {
-      repartition(*tensors[moved].first, tensors[moved].second, partitioned);
-    }
-  } catch (...) {
-    while (moved > 0) {
-      --moved;
-      repartition(*tensors[moved].first, tensors[moved].second, partitioned_);
-    }
-    throw;
+    repartition(master_, Category::kMasterWeights, partitioned);
   }
   partitioned_ = partitioned;
-  updated_segments_ = std::move(updated);
+  updated_segments_ = partitioned ? partition_segments_ : layout_.segments();
 }
 
 void PartitionedOptimizer::repartition(Tensor& tensor, Category category, bool partitioned) {
+  if (tensor.numel() == (partitioned ? layout_.partition_numel() : layout_.flat_numel())) {
+    return;  // there already; with one rank, a partition is everything
+  }
   const Tensor target = allocate(category, partitioned);
   for (const Segment& segment : partition_segments_) {
     const Tensor flat = (partitioned ? tensor : target).range(segment.flat_offset, segment.numel);

@@ -34,7 +34,7 @@ class PartitionedOptimizer {
 
   /// Moves state and master weights to where another stage's plan wants them, tensor by tensor:
   /// from the partitions to every rank, or the other way round. All ranks take part. When it
-  /// throws, they are where they were.
+  /// throws, some may have moved: a call with the old plan brings these back.
   void repartition(const StagePlan& plan);
   /// Takes over state and master weights of the parameters that `other` has too. Both stand at
   /// stage 0; the layouts may differ.
