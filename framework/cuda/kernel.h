@@ -226,4 +226,27 @@ __device__ Number block_max(Number value) {
   return value;
 }
 
+/// Of a row: its largest number, and the sum of e^(number - largest).
+struct RowExponentials {
+  float largest;
+  float sum;
+};
+
+/// In every thread of a block that has the row to itself and calls this as a whole. Which elements
+/// a thread adds depends on their columns alone. `cols` is positive.
+template <typename T>
+__device__ RowExponentials row_exponentials(const T* row, int64_t cols) {
+  float largest = load(row[0]);
+  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
+    const float number = load(row[j]);
+    largest = largest < number ? number : largest;
+  }
+  largest = block_max(largest);
+  float sum = 0.0F;
+  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
+    sum += expf(load(row[j]) - largest);
+  }
+  return {largest, block_sum(sum)};
+}
+
 }  // namespace zerolab::cuda

@@ -6,21 +6,10 @@ namespace {
 
 constexpr int kMeanThreads = 1024;
 
-/// One block per row. Which elements a thread adds depends on their columns alone.
+/// One block per row.
 template <typename T>
 __global__ void log_sum_exp_kernel(const T* logits, int64_t cols, float* log_sum_exp) {
-  const T* row = logits + blockIdx.x * cols;
-  float largest = cuda::load(row[0]);
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
-    const float logit = cuda::load(row[j]);
-    largest = largest < logit ? logit : largest;
-  }
-  largest = cuda::block_max(largest);
-  float sum = 0.0F;
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
-    sum += expf(cuda::load(row[j]) - largest);
-  }
-  sum = cuda::block_sum(sum);
+  const auto [largest, sum] = cuda::row_exponentials(logits + blockIdx.x * cols, cols);
   if (threadIdx.x == 0) {
     log_sum_exp[blockIdx.x] = largest + logf(sum);
   }

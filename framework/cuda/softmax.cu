@@ -9,17 +9,7 @@ namespace {
 template <typename T>
 __global__ void softmax_kernel(const T* x, int64_t cols, T* out) {
   const T* from = x + blockIdx.x * cols;
-  float largest = cuda::load(from[0]);
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
-    const float number = cuda::load(from[j]);
-    largest = largest < number ? number : largest;
-  }
-  largest = cuda::block_max(largest);
-  float sum = 0.0F;
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
-    sum += expf(cuda::load(from[j]) - largest);
-  }
-  sum = cuda::block_sum(sum);
+  const auto [largest, sum] = cuda::row_exponentials(from, cols);
   for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
     cuda::store(out[blockIdx.x * cols + j], expf(cuda::load(from[j]) - largest) / sum);
   }

@@ -35,6 +35,39 @@ Vector gelu_derivative(Vector x) {
   return gate + x * gate * (1.0F - gate) * (kTwiceGeluScale * (1.0F + 3 * kGeluCubic * x * x));
 }
 
+Vector silu_derivative(Vector x) {
+  const Vector gate = onednn::sigmoid(x);
+  return gate + x * gate * (1.0F - gate);
+}
+
+/// out = f(x), element by element.
+template <typename Function>
+void map(Stream& stream, const Tensor& x, const Tensor& out, Function f) {
+  with_type(out.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, out.numel(), kGrain,
+                  [x = elements<T>(x), out = elements<T>(out), f](int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      lanes.store(out + i, f(lanes.load(x + i)));
+                    });
+                  });
+  });
+}
+
+/// dx = f(x, dy), or is added to.
+template <typename Function>
+void map_gradient(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx, Function f,
+                  bool accumulate) {
+  with_type(dx.dtype(), [&]<typename T>(T) {
+    launch_chunks(stream, dx.numel(), kGrain,
+                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), f, accumulate](
+                      int64_t begin, int64_t end) {
+                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
+                      put(lanes, dx + i, f(lanes.load(x + i), lanes.load(dy + i)), accumulate);
+                    });
+                  });
+  });
+}
+
 }  // namespace
 
 void OnednnBackend::fill(Stream& stream, const Tensor& out, double value) {
@@ -112,85 +145,36 @@ void OnednnBackend::scale(Stream& stream, const Tensor& a, double factor, const 
 }
 
 void OnednnBackend::relu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  with_type(out.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, out.numel(), kGrain,
-                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector value = lanes.load(x + i);
-                      lanes.store(out + i, value < 0.0F ? Vector{} : value);  // keeps a NaN
-                    });
-                  });
-  });
+  map(stream, x, out, [](Vector value) { return value < 0.0F ? Vector{} : value; });  // keeps a NaN
 }
 
 void OnednnBackend::relu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                   const Tensor& dx, bool accumulate) {
-  with_type(dx.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, dx.numel(), kGrain,
-                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
-                      int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector gradient = lanes.load(dy + i);
-                      put(lanes, dx + i, lanes.load(x + i) > 0.0F ? gradient : Vector{},
-                          accumulate);
-                    });
-                  });
-  });
+  map_gradient(
+      stream, x, dy, dx,
+      [](Vector value, Vector gradient) { return value > 0.0F ? gradient : Vector{}; }, accumulate);
 }
 
 void OnednnBackend::gelu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  with_type(out.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, out.numel(), kGrain,
-                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector value = lanes.load(x + i);
-                      lanes.store(out + i, value * gelu_gate(value));
-                    });
-                  });
-  });
+  map(stream, x, out, [](Vector value) { return value * gelu_gate(value); });
 }
 
 void OnednnBackend::gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                   const Tensor& dx, bool accumulate) {
-  with_type(dx.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, dx.numel(), kGrain,
-                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
-                      int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector gradient =
-                          lanes.load(dy + i) * gelu_derivative(lanes.load(x + i));
-                      put(lanes, dx + i, gradient, accumulate);
-                    });
-                  });
-  });
+  map_gradient(
+      stream, x, dy, dx,
+      [](Vector value, Vector gradient) { return gradient * gelu_derivative(value); }, accumulate);
 }
 
 void OnednnBackend::silu_forward(Stream& stream, const Tensor& x, const Tensor& out) {
-  with_type(out.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, out.numel(), kGrain,
-                  [x = elements<T>(x), out = elements<T>(out)](int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector value = lanes.load(x + i);
-                      lanes.store(out + i, value * onednn::sigmoid(value));
-                    });
-                  });
-  });
+  map(stream, x, out, [](Vector value) { return value * onednn::sigmoid(value); });
 }
 
 void OnednnBackend::silu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                                   const Tensor& dx, bool accumulate) {
-  with_type(dx.dtype(), [&]<typename T>(T) {
-    launch_chunks(stream, dx.numel(), kGrain,
-                  [x = elements<T>(x), dy = elements<T>(dy), dx = elements<T>(dx), accumulate](
-                      int64_t begin, int64_t end) {
-                    for_vectors(begin, end, [&](int64_t i, auto lanes) {
-                      const Vector value = lanes.load(x + i);
-                      const Vector gate = onednn::sigmoid(value);
-                      const Vector derivative = gate + value * gate * (1.0F - gate);
-                      put(lanes, dx + i, lanes.load(dy + i) * derivative, accumulate);
-                    });
-                  });
-  });
+  map_gradient(
+      stream, x, dy, dx,
+      [](Vector value, Vector gradient) { return gradient * silu_derivative(value); }, accumulate);
 }
 
 }  // namespace zerolab
